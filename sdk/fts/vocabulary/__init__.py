@@ -1,0 +1,1 @@
+"""The shared vocabulary: frozen dataclasses that cross file and layer borders. numpy only."""
