@@ -1,0 +1,28 @@
+"""What quantization looks like in the file an engine reads. Values live in `fts_devices`; this is the form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fts.vocabulary.quantization import Scheme
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """The QDQ form of one engine on one instruction set.
+
+    Attributes:
+        name: Name in reports, such as "onnxruntime-x86-vnni".
+        isa: Instruction sets that the form needs to compute right; empty for any.
+        activation: Grid of activations.
+        weight: Grid of weights.
+        bias_bits: Integer bias of scale s_in * s_w, or None for a float bias.
+        quantizes_outputs: True when a unit is DQ -> op -> Q, False when outputs stay float.
+    """
+
+    name: str
+    isa: tuple[str, ...]
+    activation: Scheme
+    weight: Scheme
+    bias_bits: int | None
+    quantizes_outputs: bool
