@@ -1,0 +1,1 @@
+"""Target-neutral graph work and the flow of a conversion."""

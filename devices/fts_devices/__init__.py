@@ -1,0 +1,1 @@
+"""What differs between targets: profiles, dialects, op support, host validators."""

@@ -1,0 +1,1 @@
+"""Commands that need the base install alone."""

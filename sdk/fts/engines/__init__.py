@@ -1,0 +1,1 @@
+"""Engines: what runs a graph, and whether it can run here."""

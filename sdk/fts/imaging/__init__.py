@@ -1,0 +1,1 @@
+"""Pictures to tensors and back: decoding, fitting, preprocessing, and their inverses."""
