@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -22,25 +22,22 @@ class ReferenceOutputs:
         peaks: Output name to the range of the FP32 output over the split, 255 for uint8 (DESIGN: --budget).
     """
 
-    def __init__(
-        self, session: OrtSession, outputs: Sequence[str], feeds: Iterable[Arrays], on_sample: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, session: OrtSession, feeds: Iterable[Arrays]) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="fts-reference-")
-        self._outputs = tuple(outputs)
+        self._outputs = session.output_names
         self._count = 0
         low: dict[str, float] = {}
         high: dict[str, float] = {}
         dtypes: dict[str, np.dtype[np.generic]] = {}
         for feed in feeds:
-            values = session.run(list(outputs), dict(feed))
-            for position, (name, value) in enumerate(zip(outputs, values, strict=True)):
+            values = session.run(feed)
+            for position, (name, value) in enumerate(zip(self._outputs, values, strict=True)):
                 np.save(self._file(self._count, position), value, allow_pickle=False)
                 dtypes[name] = value.dtype
                 if value.size:
                     low[name] = min(low.get(name, np.inf), float(value.min()))
                     high[name] = max(high.get(name, -np.inf), float(value.max()))
             self._count += 1
-            on_sample()
         self.peaks = {n: 255.0 if dtypes[n] == np.uint8 else _peak(low.get(n, 0.0), high.get(n, 0.0)) for n in dtypes}
 
     def _file(self, sample: int, output: int) -> Path:

@@ -39,13 +39,14 @@ def collect_min_max(
     Raises:
         NonFiniteValueError: A tensor became NaN or infinite; names the first one in graph order.
     """
-    watched, names = _with_bounds(model, tensors)
+    watched = _with_bounds(model, tensors)
     session = open_session(watched.SerializeToString())
     low = np.full(len(tensors), np.inf, np.float32)
     high = np.full(len(tensors), -np.inf, np.float32)
     samples = 0
     for feed in feeds:
-        values = np.array([np.asarray(v).reshape(()) for v in session.run(names, dict(feed))], np.float32)
+        outputs = session.run(dict(feed))
+        values = np.array([v.reshape(()) for v in outputs[len(outputs) - 2 * len(tensors) :]], np.float32)
         bad = ~np.isfinite(values).reshape(-1, 2).all(axis=1)
         if bad.any():
             raise NonFiniteValueError(
@@ -60,20 +61,18 @@ def collect_min_max(
     return Statistics(ranges=ranges if samples else {}, samples=samples)
 
 
-def _with_bounds(model: onnx.ModelProto, tensors: Sequence[str]) -> tuple[onnx.ModelProto, list[str]]:
+def _with_bounds(model: onnx.ModelProto, tensors: Sequence[str]) -> onnx.ModelProto:
     watched = onnx.ModelProto()
     watched.CopyFrom(model)
     taken = {n for node in model.graph.node for n in (*node.input, *node.output)}
-    names = []
     for position, tensor in enumerate(tensors):
         for op_type in ("ReduceMin", "ReduceMax"):
             name = f"bounds_{position}_{op_type}"
             while name in taken:
                 name += "_"
-            names.append(name)
             watched.graph.node.append(helper.make_node(op_type, [tensor], [name], keepdims=0))
             watched.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, []))
-    return watched, names
+    return watched
 
 
 def _first_in_graph(model: onnx.ModelProto, tensors: Sequence[str], bad: npt.NDArray[np.bool_]) -> str:
