@@ -31,7 +31,13 @@ def _call(entry: str, argv: Sequence[str]) -> int:
 def _help() -> str:
     rows = [f"  {name:<10}{text}" for name, (_, text) in COMMANDS.items()]
     return "\n".join(
-        ["usage: fts COMMAND ...", "", *rows, "", "`fts COMMAND --help` explains one; `fts-convert --help` converts a model."]
+        [
+            "usage: fts COMMAND ...",
+            "",
+            *rows,
+            "",
+            "`fts COMMAND --help` explains one; `fts-convert --help` converts a model.",
+        ]
     )
 
 

@@ -1,0 +1,48 @@
+"""House rule: a test may be skipped only for a reason that `skipped.json` lists, as often as it says.
+
+The rule is applied to complete runs; a run of chosen files or with -k skips what it likes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+LISTED = Path(__file__).with_name("skipped.json")
+_skipped: Counter[str] = Counter()
+
+
+def _note(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
+        _skipped[str(report.longrepr[2]).removeprefix("Skipped: ")] += 1
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _note(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    _note(report)
+
+
+def _unlisted(config: pytest.Config) -> str:
+    complete = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
+    if not complete or config.option.markexpr == "slow":
+        return ""
+    listed = json.loads(LISTED.read_text(encoding="utf-8"))
+    if dict(_skipped) == listed:
+        return ""
+    return f"skipped tests by reason are {dict(_skipped)}, but {LISTED.name} lists {listed}"
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if exitstatus == pytest.ExitCode.OK and _unlisted(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if problem := _unlisted(config):
+        terminalreporter.write_line(f"ERROR: {problem}", red=True)

@@ -1,0 +1,54 @@
+"""Run every check of this repository: the same for a developer and for CI.
+
+    python tools/check.py           format, lint, types, layers, then the tests that are not slow
+    python tools/check.py --lint    without the tests
+    python tools/check.py --slow    the slow tests alone
+
+All linters run even when one fails, so that one run shows everything; the tests come last, so that pytest's closing
+line is the last line. Exit status 1 when anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = Path(sysconfig.get_path("scripts"))
+
+LINTERS: tuple[tuple[str, ...], ...] = (
+    ("ruff", "format", "--check", "--quiet", "."),
+    ("ruff", "check", "--quiet", "."),
+    ("mypy",),
+    ("lint-imports", "--no-logo"),
+)
+FAST_TESTS = ("pytest", "-q", "-m", "not slow")
+SLOW_TESTS = ("pytest", "-q", "-m", "slow")
+
+
+def passes(command: tuple[str, ...]) -> bool:
+    """Run one tool of this environment in the repository's root; True when it exits 0."""
+    print("$", *command, flush=True)
+    tool = SCRIPTS / command[0]
+    return subprocess.run([tool, *command[1:]], cwd=ROOT, check=False).returncode == 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run every check of this repository.")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--lint", action="store_true", help="format, lint, types and layers, without the tests")
+    only.add_argument("--slow", action="store_true", help="the slow tests alone")
+    args = parser.parse_args()
+
+    commands = (SLOW_TESTS,) if args.slow else LINTERS if args.lint else (*LINTERS, FAST_TESTS)
+    failed = [" ".join(command) for command in commands if not passes(command)]
+    for command in failed:
+        print(f"failed: {command}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
