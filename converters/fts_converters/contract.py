@@ -17,6 +17,7 @@ from fts.errors import CardError, ShapeError
 from fts.vocabulary.manifest import InputEntry, OutputEntry
 from fts.vocabulary.preprocessing import Layout, Preprocessing
 from fts.vocabulary.tensor_spec import TensorKind, TensorSpec
+from fts_calibration.dataset.input_request import InputRequest
 from fts_calibration.statistics.statistics import TensorRange
 from fts_converters.card import Card, InputCard
 from fts_converters.request import PreprocessingFlags
@@ -49,6 +50,10 @@ class InputContract:
         """The manifest's form."""
         default = None if self.default is None else self.default.tolist()
         return InputEntry(spec=self.spec, kind=self.kind, preprocessing=self.preprocessing, default=default)
+
+    def to_request(self) -> InputRequest:
+        """What the calibration data has to feed."""
+        return InputRequest(spec=self.spec, kind=self.kind, preprocessing=self.preprocessing, values=self.values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

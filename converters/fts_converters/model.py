@@ -39,6 +39,8 @@ class Model:
         proto = gs.export_onnx(self.graph, do_type_check=False)
         proto.producer_name = "fts"
         proto.producer_version = ""
+        # The IR that came with the opset: 8 with 15, 9 with 19, 10 with 21 (onnx release notes). Old runtimes load it.
+        proto.ir_version = max(8, 9 if self.opset > 18 else 0, 10 if self.opset > 20 else 0)
         return proto
 
 

@@ -87,8 +87,8 @@ def _file_json(record: FileRecord) -> dict[str, Any]:
     mean = None if record.mean_rgb is None else [round(v, 2) for v in record.mean_rgb]
     return {
         "path": record.path,
-        "split": record.split,
-        "status": record.status,
+        "split": record.split or None,
+        "status": "used" if record.status == "used" else "skipped",
         "reason": record.reason,
         "mean_rgb": mean,
     }

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fts.bundle.archive import open_bundle
 from fts.bundle.tensors_npz import arrays_from_npz, npz_bytes
 from fts.engines.onnxruntime_session import open_session
-from fts.load import load
+from fts.loading import load
 from fts.vocabulary.evidence import Evidence
 from fts.vocabulary.manifest import PORTABLE_MEMBER
 from fts_calibration.metrics.budget import Budget, Score, parse_budget
@@ -104,14 +105,15 @@ def _child(request: Mapping[str, Any]) -> dict[str, Any]:
     folder = Path(request["feeds"])
     parsed = {name: parse_budget(text) for name, text in request["budgets"].items()}
     budgets = {name: b for name, b in parsed.items() if b is not None}
+    bundle = open_bundle(request["bundle"])
     with load(request["bundle"], simulate=True, allow_below_budget=True) as model:
         manifest = model.manifest
-        encoded = model.bundle.read(manifest.engines[0].member)
+        encoded = bundle.read(manifest.engines[0].member)
         macs = {n.name: n.macs for n in manifest.plan.nodes if n.macs}
         kernels = integer_kernels(encoded, macs)
         scores: tuple[Score, ...] = ()
         if budgets and any(folder.glob("*.npz")):
-            portable = open_session(model.bundle.read(PORTABLE_MEMBER), what=PORTABLE_MEMBER)
+            portable = open_session(bundle.read(PORTABLE_MEMBER), what=PORTABLE_MEMBER)
             with ReferenceOutputs(portable, _feeds(folder)) as references:
                 scores = evaluate(model.infer, _feeds(folder), references, budgets)
                 if request["pictures"]:
