@@ -22,7 +22,7 @@ from fts.vocabulary.manifest import InputEntry, Manifest, OutputEntry
 from fts.vocabulary.preprocessing import ColorOrder, Layout, Preprocessing
 
 if TYPE_CHECKING:
-    from fts.imaging.preprocess import FitTransform
+    from fts.imaging.fit import FitTransform
 
 Tensor = npt.NDArray[Any]
 
@@ -150,8 +150,7 @@ class Model:
             pre = entry.preprocessing
             if pre is not None and (view is None or entry.name in others):
                 picture = frame if view is None else others.pop(entry.name)
-                what = "frame" if view is None else f"input {entry.name!r}"
-                tensor, transform = tensor_from_frame(_checked_frame(picture, what), entry.spec, pre)
+                tensor, transform = tensor_from_frame(picture, entry.spec, pre)
                 feeds[entry.name] = tensor
                 view = view or (pre, transform)
             elif pre is None and entry.name in others:
@@ -179,8 +178,7 @@ class Model:
             if entry.kind == "image" and entry.range is not None:
                 tensor = tensors[entry.name]
                 layout, color = _picture_form(tensor.shape, pre)
-                image = frame_from_tensor(tensor, layout, color, entry.range, transform)
-                images[entry.name] = image.copy() if np.may_share_memory(image, tensor) else image
+                images[entry.name] = frame_from_tensor(tensor, layout, color, entry.range, transform)
         return images
 
     # --- life ---------------------------------------------------------------------------------------------------------
@@ -290,24 +288,6 @@ def _input_check(entry: InputEntry) -> _InputCheck:
         shape=entry.spec.static_shape if entry.spec.is_static else None,
         default=default,
     )
-
-
-def _checked_frame(frame: object, what: str) -> npt.NDArray[np.uint8]:
-    if not isinstance(frame, np.ndarray):
-        raise FrameError(f"{what}: found {type(frame).__name__}, expected a numpy array, BGR uint8 (H, W, 3).")
-    if frame.dtype != np.uint8:
-        raise FrameError(
-            f"{what}: found dtype {frame.dtype}, expected uint8 with values 0..255, BGR (H, W, 3). "
-            "Scale and convert it, or use model.infer for raw tensors."
-        )
-    if frame.ndim != 3 or frame.shape[2] != 3:
-        raise FrameError(
-            f"{what}: found shape {frame.shape}, expected (H, W, 3) in BGR. "
-            "cv2.cvtColor(frame, cv2.COLOR_GRAY2BGR or COLOR_BGRA2BGR) makes it."
-        )
-    if 0 in frame.shape:
-        raise FrameError(f"{what}: found an empty frame of shape {frame.shape}, expected at least one pixel.")
-    return frame
 
 
 def _picture_form(shape: tuple[int, ...], pre: Preprocessing) -> tuple[Layout, ColorOrder]:
