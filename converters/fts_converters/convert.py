@@ -325,8 +325,8 @@ def _verify_and_pack(
         )
         progress.stage("pack", bundle.name)
         bundle.parent.mkdir(parents=True, exist_ok=True)
-        pack(bundle, contents, plan=plan, quality=quality, evidence=verification.evidence, report=report)
         write_report_folder(bundle, pictures, report=report, timings_s=progress.timings_s())
+        pack(bundle, contents, plan=plan, quality=quality, evidence=verification.evidence, report=report)
     return Conversion(
         bundle=bundle,
         failures=failures,

@@ -88,7 +88,8 @@ def _file_json(record: FileRecord) -> dict[str, Any]:
     return {
         "path": record.path,
         "split": record.split or None,
-        "status": "used" if record.status == "used" else "skipped",
+        # A duplicate was read and counts once, under the name that its reason says.
+        "status": "skipped" if record.status == "skipped" else "used",
         "reason": record.reason,
         "mean_rgb": mean,
     }

@@ -3,21 +3,30 @@
 Start with everything in INT8. While the budget fails, the unit that alone in INT8 loses most of the metric (measured one
 at a time on the select split) goes to float. A unit that would bring INT8 below its least share of the MACs is passed
 over for the next one. When no unit is left, the attempt with the best metric is returned as not met.
+
+A handful of photos that just holds the budget says little about the next ones. So where the worst sample counts (n < 20),
+the search goes on until the budget holds with a reserve of one standard deviation over the samples, as long as a step
+brings at least a tenth of what is missing. The reserve is an aim: without it the budget is met all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import stdev
 
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.plan import Plan
-from fts_calibration.metrics.budget import Score, worst
+from fts_calibration.metrics.budget import ENOUGH_FOR_A_MEAN, Score, worst
 from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.plan_nodes import plan_nodes, plan_only
 from fts_converters.quantize.trials import Trials
 from fts_converters.quantize.units import Candidates
+
+
+# Below this share of what is missing, a unit in float costs more speed than the reserve is worth.
+LEAST_GAIN = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +93,7 @@ def search_budget(
     scores = trials.scores(plan)
     on_step(f"all in INT8: {_tell(scores)}")
     best = SearchResult(plan=plan, scores=scores, is_met=_holds(scores), losses=(), tried=1)
-    if best.is_met:
+    if _missing(scores) <= 0:
         return best
     losses = _measure_alone(index, candidates, profile, dialect, trials, plan, on_step)
     decisions = {loss.unit: "int8" for loss in losses}
@@ -95,14 +104,17 @@ def search_budget(
         if plan.planned_integer_share < min_int8:
             decisions[loss.unit] = f"int8: in float, less than {min_int8:.0%} of the MACs would be INT8"
             continue
-        kept[loss.unit] = reason
-        decisions[loss.unit] = "float"
         scores = trials.scores(plan)
         tried += 1
         on_step(f"{loss.unit} in float: {_tell(scores)}, INT8 {plan.planned_integer_share:.0%} of the MACs")
-        if worst(scores).margin > worst(best.scores).margin:
+        gain = worst(scores).margin - worst(best.scores).margin
+        if best.is_met and gain < LEAST_GAIN * _missing(best.scores):
+            break
+        kept[loss.unit] = reason
+        decisions[loss.unit] = "float"
+        if gain > 0:
             best = SearchResult(plan=plan, scores=scores, is_met=_holds(scores), losses=(), tried=tried)
-        if best.is_met:
+        if _missing(scores) <= 0:
             break
     told = tuple(
         UnitLoss(unit=s.unit, op_type=s.op_type, score=s.score, mac_share=s.mac_share, decision=decisions[s.unit])
@@ -133,6 +145,17 @@ def _measure_alone(
 
 def _holds(scores: tuple[Score, ...]) -> bool:
     return all(s.margin >= 0 for s in scores)
+
+
+def _missing(scores: tuple[Score, ...]) -> float:
+    """How much the worst output lacks to its budget and reserve; not positive when it has both."""
+    return max(_reserve(s) - s.margin for s in scores)
+
+
+def _reserve(score: Score) -> float:
+    """One standard deviation over the samples where the worst of them counts, else 0: a bound on a mean has its own."""
+    is_worst_sample = score.budget.statistic != "mean" and len(score.values) < ENOUGH_FOR_A_MEAN
+    return stdev(score.values) if is_worst_sample and len(score.values) > 1 else 0.0
 
 
 def _tell(scores: tuple[Score, ...]) -> str:
