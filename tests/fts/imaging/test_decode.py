@@ -263,6 +263,35 @@ def test_a_flipped_bit_of_a_png_gives_an_error_never_another_picture(files, posi
         decode_bgr(bytes(data))
 
 
+@given(
+    kind=st.sampled_from(["jpeg", "png", "webp", "tiff", "bmp"]),
+    edits=st.lists(st.tuples(st.integers(0, 250), st.sampled_from([0, 1, 2, 127, 255])), min_size=1, max_size=4),
+)
+@settings(max_examples=300, deadline=None)
+def test_damaged_headers_raise_nothing_but_decode_errors(files, kind, edits):
+    rgb = files.scene(10)
+    suffix = {"jpeg": ".jpg", "tiff": ".tiff"}.get(kind, "." + kind)
+    data = bytearray(files.tiff(rgb) if kind == "tiff" else files.encoded(suffix, rgb))
+    for position, value in edits:
+        data[position % len(data)] = value
+    try:
+        decoded = decode_bgr(bytes(data))
+    except ImageDecodeError as error:
+        assert str(error)  # noqa: PT017
+    else:
+        assert decoded.dtype == np.uint8
+        assert decoded.ndim == 3
+
+
+def test_a_tiff_tag_without_values_is_as_good_as_absent(files):
+    data = files.tiff(files.scene(10))
+    tag = struct.pack("<HHI", 258, 3, 3)
+    assert data.count(tag) == 1
+    decode = data.replace(tag, struct.pack("<HHI", 258, 3, 0))
+    with pytest.raises(ImageDecodeError):
+        decode_bgr(decode)
+
+
 def test_compressed_tiff_data_that_is_destroyed_is_an_error(files):
     data = files.encoded(".tiff", files.scene(11, 64, 64), cv2.IMWRITE_TIFF_COMPRESSION, 8)
     assert decode_bgr(data).shape == (64, 64, 3)

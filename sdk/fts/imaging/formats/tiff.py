@@ -80,7 +80,7 @@ def _first_directory(data: bytes) -> _Tags:
         for index in range(entries):
             at = offset + 2 + 12 * index
             tag, kind, count = struct.unpack_from(endian + "HHI", data, at)
-            if kind not in _FORMAT_BY_TYPE or count > len(data):
+            if kind not in _FORMAT_BY_TYPE or not 0 < count <= len(data):
                 continue
             form = f"{endian}{count}{_FORMAT_BY_TYPE[kind]}"
             if struct.calcsize(form) > 4:
