@@ -71,7 +71,7 @@ def _only_image(inputs: Sequence[InputRequest], source: str) -> tuple[TensorSpec
             raise CalibrationError(
                 f"{source}: input {name!r} ({request.spec.dtype} {request.spec.shape}) is no picture and has no "
                 f"values, so pictures alone cannot calibrate the net. In the card, set [inputs.{name}] value = ... "
-                f'(its run-time default), values = "file.npy" (rows) or freeze = true; or give .npz calibration with a key '
+                f'(its run-time default), values = "file.npy" (rows) or freeze = true; or give .npz with a key '
                 f"{name!r}."
             )
     (image,) = images

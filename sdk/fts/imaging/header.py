@@ -51,7 +51,7 @@ def header_from_bytes(data: bytes, *, max_pixels: int = MAX_PIXELS) -> ImageHead
     if webp.is_webp(data):
         return webp.header_from_webp(data)
     if data.startswith(tiff.SIGNATURES):
-        return tiff.header_from_tiff(data)
+        return tiff.header_from_tiff(data, max_pixels)
     if data.startswith(bmp.SIGNATURE):
         return bmp.header_from_bmp(data)
     if data.startswith(tiff.BIG_SIGNATURES):

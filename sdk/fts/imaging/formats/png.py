@@ -12,13 +12,13 @@ import zlib
 from fts.errors import ImageDecodeError
 from fts.imaging.formats.exif import orientation_from_exif
 from fts.imaging.formats.image_header import ImageHeader
+from fts.imaging.formats.inflate import inflated_bytes
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 _SAMPLES_BY_COLOR_TYPE = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 # Adam7 passes: first column, first row, column step, row step.
 _ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
-_INFLATE_STEP_BYTES = 1 << 20
 
 
 def header_from_png(data: bytes, max_pixels: int) -> ImageHeader:
@@ -86,16 +86,9 @@ def _scan_line_bytes(width: int, height: int, bits_per_pixel: int, *, interlaced
 
 
 def _missing_scan_lines(pieces: list[memoryview], expected: int) -> str:
-    """Inflate in small steps and count; decoders fill what is missing with black and only print a warning."""
-    inflate, found = zlib.decompressobj(), 0
+    """What the compressed data lack, or an empty text."""
     try:
-        for piece in pieces:
-            pending: bytes | memoryview = piece
-            while pending and found < expected:
-                found += len(inflate.decompress(pending, min(_INFLATE_STEP_BYTES, expected - found)))
-                pending = inflate.unconsumed_tail
+        found, _ = inflated_bytes(pieces, expected)
     except zlib.error as error:
         return f"damaged PNG: its compressed data cannot be read ({error})"
-    if found < expected:
-        return f"truncated PNG: {found} of {expected} bytes of scan lines"
-    return ""
+    return "" if found == expected else f"truncated PNG: {found} of {expected} bytes of scan lines"

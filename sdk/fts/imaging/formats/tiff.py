@@ -4,6 +4,9 @@ OpenCV reads some kinds of TIFF wrongly and says nothing: 16-bit grey with white
 stored one after another come out scrambled, and colours with 8-bit alpha come out multiplied by it (seen with 4.8 and
 5.0). They are refused here, with the way out.
 
+libtiff fills what it cannot decompress with black and OpenCV does not ask, so Deflate, which has a checksum, is checked
+here; LZW, PackBits and fax codes have none, and damage that leaves their strips in place is not seen.
+
 Source:
     TIFF 6.0 (Adobe, 1992), sections 2 (structure), 8 (baseline tags), 15 (tiles), 18 (ExtraSamples), 19 (SampleFormat).
 """
@@ -11,15 +14,18 @@ Source:
 from __future__ import annotations
 
 import struct
+import sys
+import zlib
 from collections.abc import Mapping
 
 from fts.errors import ImageDecodeError
 from fts.imaging.formats.image_header import ImageHeader
+from fts.imaging.formats.inflate import inflated_bytes
 
 SIGNATURES = (b"II*\0", b"MM\0*")
 BIG_SIGNATURES = (b"II+\0", b"MM\0+")
 
-_WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC = 256, 257, 258, 262
+_WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC = 256, 257, 258, 259, 262
 _STRIP_OFFSETS, _SAMPLES, _ROWS_PER_STRIP, _STRIP_COUNTS, _PLANAR = 273, 277, 278, 279, 284
 _TILE_WIDTH, _TILE_HEIGHT, _TILE_OFFSETS, _TILE_COUNTS = 322, 323, 324, 325
 _EXTRA_SAMPLES, _SAMPLE_FORMAT = 338, 339
@@ -29,15 +35,17 @@ _UNSIGNED, _FLOAT = 1, 3
 _WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _PALETTE, _CMYK, _YCBCR = 0, 1, 2, 3, 5, 6
 _ASSOCIATED_ALPHA, _UNASSOCIATED_ALPHA = 1, 2
 _SEPARATE_PLANES = 2
+_DEFLATE = (8, 32946)  # Adobe's number and the older one
 
 _Tags = Mapping[int, tuple[int, ...]]
 
 
-def header_from_tiff(data: bytes) -> ImageHeader:
+def header_from_tiff(data: bytes, max_pixels: int) -> ImageHeader:
     """Read the first directory of a TIFF file.
 
     Args:
         data: The file, starting with II*. or MM.*
+        max_pixels: Compressed data of a larger picture are not looked into: such a picture is refused anyway.
 
     Returns:
         The header; complete only when all strips or tiles of the first page are listed and lie inside the file.
@@ -49,7 +57,7 @@ def header_from_tiff(data: bytes) -> ImageHeader:
     width, height = _one(tags, _WIDTH, 0), _one(tags, _HEIGHT, 0)
     if not width or not height:
         raise ImageDecodeError(f"damaged TIFF: size {width}x{height}")
-    reason = _missing_data(tags, width, height, len(data))
+    reason = _missing_data(tags, width, height, data, look_inside=width * height <= max_pixels)
     return ImageHeader(
         format="tiff",
         width_px=width,
@@ -72,7 +80,7 @@ def _first_directory(data: bytes) -> _Tags:
         for index in range(entries):
             at = offset + 2 + 12 * index
             tag, kind, count = struct.unpack_from(endian + "HHI", data, at)
-            if kind not in _FORMAT_BY_TYPE or count > len(data):
+            if kind not in _FORMAT_BY_TYPE or not 0 < count <= len(data):
                 continue
             form = f"{endian}{count}{_FORMAT_BY_TYPE[kind]}"
             if struct.calcsize(form) > 4:
@@ -90,7 +98,7 @@ def _one(tags: _Tags, tag: int, default: int) -> int:
     return values[0] if values else default
 
 
-def _missing_data(tags: _Tags, width: int, height: int, file_bytes: int) -> str:
+def _missing_data(tags: _Tags, width: int, height: int, data: bytes, *, look_inside: bool) -> str:
     """What is wrong with the list of strips or tiles, or an empty text."""
     planes = _one(tags, _SAMPLES, 1) if _one(tags, _PLANAR, 1) == _SEPARATE_PLANES else 1
     if _TILE_OFFSETS in tags:
@@ -104,8 +112,15 @@ def _missing_data(tags: _Tags, width: int, height: int, file_bytes: int) -> str:
     if len(offsets) < expected or len(counts) < expected:
         return f"truncated TIFF: {min(len(offsets), len(counts))} of {expected} strips or tiles are listed"
     for offset, count in zip(offsets[:expected], counts[:expected], strict=True):
-        if count == 0 or offset + count > file_bytes:
-            return f"truncated TIFF: picture data up to byte {offset + count}, the file has {file_bytes}"
+        if count == 0 or offset + count > len(data):
+            return f"truncated TIFF: picture data up to byte {offset + count}, the file has {len(data)}"
+        if look_inside and _one(tags, _COMPRESSION, 1) in _DEFLATE:
+            try:
+                _, is_whole = inflated_bytes([memoryview(data)[offset : offset + count]], sys.maxsize)
+            except zlib.error as error:
+                return f"damaged TIFF: its compressed data cannot be read ({error})"
+            if not is_whole:
+                return "damaged TIFF: its compressed data end early"
     return ""
 
 
