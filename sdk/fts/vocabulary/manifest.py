@@ -9,9 +9,13 @@ from typing import Any, Literal
 from fts.vocabulary.evidence import Evidence
 from fts.vocabulary.plan import Plan
 from fts.vocabulary.preprocessing import Preprocessing
-from fts.vocabulary.tensor_spec import TensorKind, TensorSpec
+from fts.vocabulary.tensor_spec import Dimension, TensorKind, TensorSpec
 
 FORMAT_VERSION = 1
+MANIFEST_MEMBER = "manifest.json"
+PORTABLE_MEMBER = "model/portable.onnx"
+GOLDEN_MEMBER = "golden.npz"
+REPORT_MEMBER = "report/report.json"
 
 EngineState = Literal["built", "build-on-device"]
 
@@ -41,6 +45,21 @@ class InputEntry:
     preprocessing: Preprocessing | None = None
     default: Any = None
 
+    @property
+    def name(self) -> str:
+        """Tensor name."""
+        return self.spec.name
+
+    @property
+    def dtype(self) -> str:
+        """numpy dtype name."""
+        return self.spec.dtype
+
+    @property
+    def shape(self) -> tuple[Dimension, ...]:
+        """One entry an axis."""
+        return self.spec.shape
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputEntry:
@@ -55,6 +74,21 @@ class OutputEntry:
     spec: TensorSpec
     kind: TensorKind
     range: tuple[float, float] | None = None
+
+    @property
+    def name(self) -> str:
+        """Tensor name."""
+        return self.spec.name
+
+    @property
+    def dtype(self) -> str:
+        """numpy dtype name."""
+        return self.spec.dtype
+
+    @property
+    def shape(self) -> tuple[Dimension, ...]:
+        """One entry an axis."""
+        return self.spec.shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +135,16 @@ class RungEntry:
     member: str
     quality: Mapping[str, Any] = field(default_factory=dict)
     compensator: str | None = None
+
+
+def encoded_member(target: str) -> str:
+    """Path of the encoded graph of a target: the build source of its engine, and what a simulation runs."""
+    return f"engines/{target}.onnx"
+
+
+def device_from_target(target: str) -> str:
+    """Device part of a target's name `<device>-<precision>`: "orin-dla" of "orin-dla-int8"."""
+    return target.rpartition("-")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

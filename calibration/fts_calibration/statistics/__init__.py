@@ -1,0 +1,1 @@
+"""Statistics of tensors over a calibration set, in one streaming pass and constant memory."""

@@ -1,0 +1,53 @@
+"""Evidence that cleaning changed nothing: the net before and after, run on one real sample by onnxruntime.
+
+A pass that changes the meaning of a net is a defect of ours, and must never reach a bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from fts.engines.onnxruntime_session import open_session
+
+# Of the output's range. Folding reorders float32 sums, so bits may differ; anything above is another function.
+TOLERANCE = 1e-4
+
+
+class CleaningChangedTheNet(AssertionError):
+    """A defect of fts: exit code 1."""
+
+
+def check_equivalent(
+    before: onnx.ModelProto, after: onnx.ModelProto, feed: Mapping[str, npt.NDArray[np.generic]], *, what: str
+) -> None:
+    """Compare all outputs on one feed.
+
+    Raises:
+        EngineError: onnxruntime cannot load or run the net as it came.
+        CleaningChangedTheNet: An output differs by more than TOLERANCE of its range, or in shape or type.
+    """
+    names = [o.name for o in before.graph.output]
+    first = open_session(before.SerializeToString(), what=what)
+    second = open_session(after.SerializeToString(), what=f"{what} (cleaned)")
+    for name, a, b in zip(names, first.run(feed), second.run(feed), strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise CleaningChangedTheNet(f"{what}, output {name!r}: {a.dtype}{a.shape} became {b.dtype}{b.shape}")
+        if not _close(a, b):
+            raise CleaningChangedTheNet(f"{what}, output {name!r}: cleaning changed its values")
+
+
+def _close(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> bool:
+    if a.dtype.kind != "f" or not a.size:
+        return bool(np.array_equal(a, b))
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    finite = np.isfinite(x)
+    if not np.array_equal(finite, np.isfinite(y)):
+        return False
+    if not finite.any():
+        return True
+    span = float(x[finite].max() - x[finite].min()) or float(np.abs(x[finite]).max()) or 1.0
+    return float(np.abs(x[finite] - y[finite]).max()) <= TOLERANCE * span

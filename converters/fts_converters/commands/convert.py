@@ -1,0 +1,249 @@
+"""`fts-convert`: a net, photos and a budget in; a verified bundle, or a clear no, out. onnx is imported after parsing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fts.commands.outcome import run_command
+from fts.errors import MissingDependencyError, UsageError
+
+if TYPE_CHECKING:
+    from fts_converters.convert import Conversion
+    from fts_converters.request import ConvertRequest
+
+_EPILOG = """MODEL is an ONNX file. PATH of --calib and --holdout: a folder of pictures, a folder of .npz (one feed each, keys are
+input names), one .npz with a sample axis in front, or package.module:iterable. Pictures go through the preprocessing
+that the flags or the card declare; raw tensors do not.
+
+examples:
+  fts-convert style.onnx --target cpu-int8 --calib photos/ --shape image=1x3x256x256
+  fts-convert age.onnx --target cpu-int8 --calib faces/ --card age.toml --budget 'psnr>=40' -o age.fts
+  fts-convert net.onnx --target cpu-int8 --calib feeds.npz --budget none
+
+exit codes: 0 done, 1 a defect of fts, 2 wrong input, 3 a condition was not met (the best attempt is
+NAME.below-budget.fts), 4 something is missing in the environment, 130 interrupted
+"""
+
+# Flags of later versions: a clear answer now is better than "unrecognized arguments".
+LATER_FLAGS = {
+    "--rungs": "several resolutions",
+    "--batch": "batches",
+    "--prune": "pruning",
+    "--recover": "recovery by training",
+    "--minutes": "recovery by training",
+    "--pin": "user overrides of the plan",
+    "--plan": "replaying a plan",
+    "--sensitivity": "a choice of sensitivity estimators",
+    "--metric": "metrics of your own",
+    "--min-speedup": "speed conditions",
+    "--skip-pass": "choosing passes",
+    "--jetpack": "NVIDIA targets",
+    "--allow-fallback": "targets with fallbacks",
+    "--select": "choosing calibration photos",
+    "--faces": "the audit of face photos",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `fts-convert`."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    return run_command("fts-convert", lambda: _run(arguments))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fts-convert",
+        usage="fts-convert MODEL --target T --calib PATH [-o OUT] [options]",
+        description="Convert a float ONNX net to an INT8 bundle that meets an accuracy budget, with proof.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser.add_argument("--target", required=True, metavar="T", help="what to convert for; `fts targets` lists them")
+    parser.add_argument("--calib", required=True, metavar="PATH", help="calibration data")
+    parser.add_argument("-o", dest="out", metavar="OUT", help="FILE.fts, or a folder (default: ./MODEL.TARGET.fts)")
+    parser.add_argument("--holdout", metavar="PATH", help="data to verify on, instead of a quarter of --calib")
+    parser.add_argument("--golden", metavar="PATH", help="data for the golden tensors (default: synthetic pictures)")
+
+    contract = parser.add_argument_group("what the net takes")
+    contract.add_argument("--card", type=Path, metavar="FILE.toml", help="model card: kinds, values, ranges")
+    contract.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=1x3x256x256", help="force an input's size; may be repeated"
+    )
+    contract.add_argument("--color", choices=("rgb", "bgr", "gray"), help="channel order of the tensor (rgb)")
+    contract.add_argument("--scale", type=_fraction, metavar="S", help="x = (pixel*S - mean)/std (1/255; 1 for integers)")
+    contract.add_argument("--mean", type=_numbers, metavar="A,B,C", help="in the tensor's channel order (0)")
+    contract.add_argument("--std", type=_numbers, metavar="A,B,C", help="likewise (1)")
+    contract.add_argument("--layout", choices=("nchw", "nhwc"), help="axis order (from the shape)")
+    contract.add_argument("--fit", choices=("exact", "stretch", "letterbox", "crop"), help="other sizes (letterbox)")
+
+    conditions = parser.add_argument_group("conditions")
+    conditions.add_argument(
+        "--budget", default="", metavar="B", help="psnr>=40, sqnr.mean>=25, ssim, cosine, none (psnr>=30 for pictures, "
+        "sqnr>=20 for tensors)"
+    )  # fmt: skip
+    conditions.add_argument(
+        "--min-int8", type=_share, default=0.5, metavar="S", help="least share of MACs in integer kernels, 0..1 (0.5)"
+    )
+    conditions.add_argument(
+        "--isa", choices=("auto", "vnni", "any"), default="auto", help="x86 dialect: 8-bit weights that need VNNI, or "
+        "7-bit weights that run right on any CPU (auto: what this machine has)"
+    )  # fmt: skip
+
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write $FTS_CACHE (~/.cache/fts)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress, warnings only")
+    return parser
+
+
+def _fraction(text: str) -> float:
+    over, slash, under = text.partition("/")
+    try:
+        return float(over) / float(under) if slash else float(over)
+    except (ValueError, ZeroDivisionError) as error:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number such as 0.5 or 1/255") from error
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"found {text!r}, expected numbers joined by commas (a leading minus needs --mean=-1,-1,-1)"
+        ) from error
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a share between 0 and 1")
+    return value
+
+
+def _run(arguments: Sequence[str]) -> int:
+    for argument in arguments:
+        flag = argument.split("=", 1)[0]
+        if flag in LATER_FLAGS:
+            raise UsageError(f"{flag}: {LATER_FLAGS[flag]} are not in this version; README.md says what is")
+    args = _parser().parse_args(arguments)
+    _show_warnings()
+    try:
+        import onnx  # noqa: F401
+        import onnx_graphsurgeon  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"converting needs the `convert` extra ({error.name} is missing): pip install 'fts-edge[convert]'"
+        ) from error
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)  # its warnings about our intermediate graphs are not the user's
+    from fts_converters.convert import convert
+    from fts_converters.progress import Progress
+
+    result = convert(_request(args), Progress(None if args.quiet else sys.stderr))
+    if args.json:
+        print(json.dumps(_result_json(result), sort_keys=True))
+    else:
+        print(_result_text(result))
+    if result.failures:
+        print(_not_met_text(result), file=sys.stderr)
+        return 3
+    return 0
+
+
+def _show_warnings() -> None:
+    logger = logging.getLogger("fts_converters")
+    if not logger.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("fts-convert: warning: %(message)s"))
+        handler.setLevel(logging.WARNING)
+        logger.addHandler(handler)
+        logger.propagate = False
+
+
+def _request(args: argparse.Namespace) -> ConvertRequest:
+    from fts_calibration.metrics.budget import parse_budget
+    from fts_converters.request import ConvertRequest, PreprocessingFlags
+
+    if "," in args.target:
+        raise UsageError(f"--target {args.target}: several targets in one call are not in this version; give one")
+    return ConvertRequest(
+        source=args.model,
+        target=args.target,
+        calib=args.calib,
+        holdout=args.holdout,
+        golden=args.golden,
+        output=_output(args.out, args.model, args.target),
+        card=args.card,
+        shapes=dict(_shape(text) for text in args.shape),
+        preprocessing=PreprocessingFlags(
+            color=args.color, scale=args.scale, mean=args.mean, std=args.std, layout=args.layout, fit=args.fit
+        ),
+        budget_text=args.budget,
+        budget=parse_budget(args.budget) if args.budget else None,
+        min_int8=args.min_int8,
+        isa=args.isa,
+        use_cache=not args.no_cache,
+    )
+
+
+def _output(out: str | None, model: str, target: str) -> Path:
+    default = f"{Path(model).stem}.{target}.fts"
+    if out is None:
+        return Path(default)
+    path = Path(out)
+    if path.is_dir() or out.endswith("/"):
+        return path / default
+    if path.suffix != ".fts":
+        raise UsageError(f"-o {out}: expected a name that ends in .fts, or a folder (an existing one, or with a slash)")
+    return path
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, equals, sizes = text.rpartition("=")
+    parts = sizes.lower().split("x")
+    if not equals or not name or not all(p.isdigit() and int(p) > 0 for p in parts):
+        raise UsageError(f"--shape {text}: expected NAME=1x3x256x256, sizes of 1 or more")
+    return name, tuple(int(p) for p in parts)
+
+
+def _result_json(result: Conversion) -> dict[str, Any]:
+    return {
+        "bundle": str(result.bundle),
+        "met": not result.failures,
+        "failures": list(result.failures),
+        "integer_mac_share": result.integer_mac_share,
+        "metrics": list(result.metrics),
+        "warnings": [{"id": i, "text": t} for i, t in result.warnings],
+    }
+
+
+def _result_text(result: Conversion) -> str:
+    lines = [f"{result.bundle}: {result.integer_mac_share:.1%} of the MACs in integer kernels"]
+    lines += [
+        f"  {m['output']}: {m['metric']} min {m['min']:.2f} mean {m['mean']:.2f} on {m['n']} {m['split']} samples ({m['tag']})"
+        for m in result.metrics
+    ]
+    return "\n".join(lines)
+
+
+def _not_met_text(result: Conversion) -> str:
+    lines = ["fts-convert: not met:", *(f"  {f}" for f in result.failures)]
+    if result.losses:
+        lines.append("  what each unit alone in INT8 leaves, worst first:")
+        lines += [
+            f"    {s.score.value:8.2f} {s.score.budget.metric}  {s.mac_share:6.1%} of the MACs  {s.op_type} {s.unit}: {s.decision}"
+            for s in result.losses
+        ]
+    lines.append(f"  the best attempt is {result.bundle}; `fts.load(..., allow_below_budget=True)` opens it")
+    return "\n".join(lines)

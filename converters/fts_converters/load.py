@@ -1,0 +1,209 @@
+"""Source file to Model: read, refuse what is unsafe or invalid, bring the opset into the range the tool works in.
+
+What it does *not* do: change what the net computes. Every refusal names the node or tensor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import external_data_helper, numpy_helper, shape_inference, version_converter
+
+from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError, UsageError
+from fts_converters.model import Model, model_from_proto
+
+# Per-channel DequantizeLinear exists from opset 13 on; above 21 the oldest supported onnxruntime (1.19) cannot load it.
+OLDEST_OPSET, NEWEST_OPSET = 13, 21
+# Domains whose operators onnxruntime's CPU provider ships with.
+KNOWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
+MAC_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+
+
+def load_model(source: str) -> Model:
+    """Read an ONNX file.
+
+    Args:
+        source: Path of the file; external data is looked for beside it and nowhere else.
+
+    Raises:
+        UsageError: The source is of a kind this version does not read.
+        ModelFileError: Missing, unreadable, or no ONNX file.
+        ModelError: Invalid graph; UnsupportedOpError: an operator of a private domain; NonFiniteValueError: NaN weights.
+    """
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", source) or source.endswith(".pt2"):
+        raise UsageError(
+            f"model {source!r}: torch input (.pt2 or package.module:factory) is not in this version; "
+            "export the net to ONNX and pass that file"
+        )
+    path = Path(source)
+    proto = _read_proto(path)
+    _refuse_outside_external_data(proto, path)
+    _load_external_data(proto, path)
+    digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
+    _drop_inputs_with_initializer(proto)
+    _refuse_private_domains(proto, path)
+    _refuse_quantized(proto, path)
+    _refuse_unknown_types(proto, path)
+    _check(proto, path)
+    _refuse_nan_weights(proto, path)
+    return model_from_proto(_bring_opset_into_range(proto, path), source=path.name, source_sha256=digest)
+
+
+def _read_proto(path: Path) -> onnx.ModelProto:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelFileError(f"model {str(path)!r}: there is no such file") from error
+    except OSError as error:
+        raise ModelFileError(f"model {str(path)!r}: cannot be read: {error.strerror or error}") from error
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError as error:
+        raise ModelFileError(
+            f"model {str(path)!r}: not an ONNX file, or cut short ({len(data)} bytes); expected a serialized ModelProto"
+        ) from error
+    if not proto.graph.node and not proto.graph.output:
+        raise ModelFileError(f"model {str(path)!r}: not an ONNX file: it holds no graph ({len(data)} bytes)")
+    return proto
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _graphs(attribute.g)
+            for inner in attribute.graphs:
+                yield from _graphs(inner)
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    for g in _graphs(graph):
+        yield from g.initializer
+        for node in g.node:
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+
+
+def _refuse_outside_external_data(proto: onnx.ModelProto, path: Path) -> None:
+    folder = path.parent.resolve()
+    for tensor in _tensors(proto.graph):
+        if not external_data_helper.uses_external_data(tensor):
+            continue
+        location = {e.key: e.value for e in tensor.external_data}.get("location", "")
+        target = (folder / location).resolve()
+        if not location or Path(location).is_absolute() or folder not in target.parents:
+            raise ModelFileError(
+                f"model {str(path)!r}, tensor {tensor.name!r}: external data location {location!r} lies outside the "
+                "model's folder and was not opened; put the data file beside the model and save it with a relative name"
+            )
+
+
+def _load_external_data(proto: onnx.ModelProto, path: Path) -> None:
+    try:
+        external_data_helper.load_external_data_for_model(proto, str(path.parent.resolve()))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelFileError(
+            f"model {str(path)!r}: its external data cannot be read: {error}; keep the data files beside the model"
+        ) from error
+
+
+def _drop_inputs_with_initializer(proto: onnx.ModelProto) -> None:
+    initialized = {t.name for t in proto.graph.initializer}
+    inputs = [i for i in proto.graph.input if i.name not in initialized]
+    if len(inputs) != len(proto.graph.input):
+        del proto.graph.input[:]
+        proto.graph.input.extend(inputs)
+        proto.ir_version = max(proto.ir_version, 4)
+
+
+def _refuse_private_domains(proto: onnx.ModelProto, path: Path) -> None:
+    local = {(f.domain, f.name) for f in proto.functions}
+    for graph in _graphs(proto.graph):
+        for node in graph.node:
+            if node.domain not in KNOWN_DOMAINS and (node.domain, node.op_type) not in local:
+                raise UnsupportedOpError(
+                    f"model {str(path)!r}, node {node.name or list(node.output)!r}: operator {node.op_type} of the private "
+                    f"domain {node.domain!r} cannot run on any engine of this target; expected operators of the ONNX "
+                    "standard. Replace it by standard operators when exporting, or cut it off and run it in the app",
+                    node=node.name,
+                    op_type=node.op_type,
+                    domain=node.domain,
+                    engine="onnxruntime-cpu",
+                )
+
+
+def _refuse_quantized(proto: onnx.ModelProto, path: Path) -> None:
+    for graph in _graphs(proto.graph):
+        for node in graph.node:
+            if node.op_type in ("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger"):
+                raise ModelError(
+                    f"model {str(path)!r}, node {node.name or list(node.output)!r}: the net is already quantized "
+                    f"({node.op_type}); this version converts float nets only. Pass the float net it was made from"
+                )
+
+
+def _refuse_unknown_types(proto: onnx.ModelProto, path: Path) -> None:
+    for kind, values in (("input", proto.graph.input), ("output", proto.graph.output)):
+        for value in values:
+            if not value.type.HasField("tensor_type"):
+                raise ModelError(
+                    f"model {str(path)!r}, {kind} {value.name!r}: type {value.type.WhichOneof('value')}, expected a tensor"
+                )
+    if not proto.graph.input:
+        raise ModelError(f"model {str(path)!r}: it has no inputs, so there is nothing to calibrate")
+
+
+def _check(proto: onnx.ModelProto, path: Path) -> None:
+    try:
+        onnx.checker.check_model(proto, full_check=proto.ByteSize() < 2**31 - 1)
+    except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:
+        raise ModelError(f"model {str(path)!r}: invalid ONNX: {_first_lines(error)}") from error
+
+
+def _refuse_nan_weights(proto: onnx.ModelProto, path: Path) -> None:
+    readers: dict[str, str] = {}
+    for graph in _graphs(proto.graph):
+        for node in graph.node:
+            for name in node.input:
+                readers.setdefault(name, f"{node.op_type} {node.name or node.output[0]!r}")
+    for tensor in proto.graph.initializer:
+        if tensor.data_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16):
+            continue
+        values = numpy_helper.to_array(tensor)
+        bad = int(np.isnan(values).sum())
+        if bad:
+            raise NonFiniteValueError(
+                f"model {str(path)!r}, tensor {tensor.name!r} (read by {readers.get(tensor.name, 'nothing')}): {bad} of "
+                f"{values.size} weights are NaN; expected finite numbers. The training run has diverged or the file is "
+                "damaged: export from a checkpoint with finite weights"
+            )
+
+
+def _bring_opset_into_range(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
+    if OLDEST_OPSET <= opset <= NEWEST_OPSET:
+        return proto
+    wanted = OLDEST_OPSET if opset < OLDEST_OPSET else NEWEST_OPSET
+    try:
+        return version_converter.convert_version(proto, wanted)
+    except (RuntimeError, onnx.checker.ValidationError) as error:
+        if opset > NEWEST_OPSET:
+            return proto  # `requires.onnxruntime` of the bundle says from which version on it loads
+        raise ModelError(
+            f"model {str(path)!r}: opset {opset} cannot be brought to opset {wanted}, the least that INT8 needs: "
+            f"{_first_lines(error)}. Export again with opset {wanted} or newer"
+        ) from error
+
+
+def _first_lines(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:3])[:400]

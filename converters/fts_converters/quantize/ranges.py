@@ -1,0 +1,67 @@
+"""From observed bounds to scale and zero point.
+
+real = scale * (q - zero_point),  qmin <= q <= qmax
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fts.errors import NonFiniteValueError
+from fts.vocabulary.quantization import QuantParams, Scheme
+
+# The least range a grid is given: below it float32 scales of products (scale_in * scale_weight) come near denormals.
+LEAST_RANGE = 1e-6
+
+
+def params_from_range(low: npt.NDArray[np.float32], high: npt.NDArray[np.float32], scheme: Scheme, axis: int | None = None) -> QuantParams:
+    """Choose scale and zero point so that [low, high] and 0 are representable.
+
+    Args:
+        low: Observed lower bounds, float32 (C,), in the tensor's own unit; C = 1 per tensor.
+        high: Observed upper bounds, same shape and unit.
+        scheme: Bit width and symmetry; symmetric forces zero_point = 0.
+        axis: Axis that C runs along, None per tensor.
+
+    Returns:
+        scale float32 (C,) > 0 and zero_point int32 (C,) within [qmin, qmax].
+
+    Raises:
+        NonFiniteValueError: A bound is NaN or infinite.
+
+    Source:
+        Jacob et al. 2018, arXiv:1712.05877, eq. (1); 0 is kept exact so that padding is.
+    """
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise NonFiniteValueError("range: a bound is NaN or infinite, expected finite bounds; no grid can cover it")
+    low64, high64 = np.minimum(low.astype(np.float64), 0.0), np.maximum(high.astype(np.float64), 0.0)
+    if scheme.symmetric:
+        reach = np.maximum(np.maximum(-low64, high64), LEAST_RANGE)
+        scale = (reach / scheme.qmax).astype(np.float32)
+        return QuantParams(scale=scale, zero_point=np.zeros(scale.shape, np.int32), scheme=scheme, axis=axis)
+    high64 = np.where(high64 - low64 < LEAST_RANGE, low64 + LEAST_RANGE, high64)
+    scale = ((high64 - low64) / (scheme.qmax - scheme.qmin)).astype(np.float32)
+    zero_point = np.clip(np.rint(scheme.qmin - low64 / scale), scheme.qmin, scheme.qmax).astype(np.int32)
+    return QuantParams(scale=scale, zero_point=zero_point, scheme=scheme, axis=axis)
+
+
+def weight_params(weight: npt.NDArray[np.float32], scheme: Scheme, axis: int | None) -> QuantParams:
+    """Grid of a constant weight, by its greatest magnitude: per channel along `axis`, or one for all when None."""
+    if axis is None:
+        reach = np.abs(weight).max(initial=0.0).reshape(1)
+    else:
+        others = tuple(i for i in range(weight.ndim) if i != axis)
+        reach = np.abs(weight).max(axis=others, initial=0.0)
+    return params_from_range(-reach, reach, scheme, axis)
+
+
+def quantize(values: npt.NDArray[np.float32], params: QuantParams) -> npt.NDArray[np.int8] | npt.NDArray[np.uint8]:
+    """Round to the grid, ties to even, and clip to its ends."""
+    scale, zero_point = params.scale.astype(np.float64), params.zero_point
+    if params.axis is not None:
+        shape = [1] * values.ndim
+        shape[params.axis] = -1
+        scale, zero_point = scale.reshape(shape), zero_point.reshape(shape)
+    q = np.clip(np.rint(values.astype(np.float64) / scale) + zero_point, params.scheme.qmin, params.scheme.qmax)
+    return q.astype(params.scheme.storage)

@@ -1,0 +1,95 @@
+"""Try plans: encode one, run it on the select split, score it against FP32. Remembered by content."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.typing as npt
+
+from fts.engines.onnxruntime_session import onnxruntime_version, open_session
+from fts.vocabulary.dialect import Dialect
+from fts.vocabulary.plan import Plan
+from fts_calibration.metrics.budget import Budget, Score
+from fts_calibration.metrics.evaluate import evaluate
+from fts_calibration.metrics.reference_outputs import ReferenceOutputs
+from fts_calibration.statistics.statistics import Statistics
+from fts_converters.cache import StageCache
+from fts_converters.quantize.encode_qdq import encode_qdq
+from fts_converters.quantize.graph_index import GraphIndex
+from fts_converters.quantize.units import Candidates
+
+Feed = Mapping[str, npt.NDArray[np.generic]]
+
+
+class Trials:
+    """Scores of plans on one split; make it with `open_trials`."""
+
+    def __init__(
+        self,
+        *,
+        index: GraphIndex,
+        candidates: Candidates,
+        statistics: Statistics,
+        dialect: Dialect,
+        feeds: Callable[[], Iterable[Feed]],
+        split_digest: str,
+        budgets: Mapping[str, Budget],
+        exact_u8s8: bool,
+        cache: StageCache,
+    ) -> None:
+        self._index = index
+        self._candidates = candidates
+        self._statistics = statistics
+        self._dialect = dialect
+        self._feeds = feeds
+        self._budgets = budgets
+        self._exact_u8s8 = exact_u8s8
+        self._cache = cache
+        self._references: ReferenceOutputs | None = None
+        self._float_net = index.model.SerializeToString(deterministic=True)
+        self._key = {
+            "stage": "score",
+            "float_net": hashlib.sha256(self._float_net).hexdigest(),
+            "split": split_digest,
+            "metrics": {n: b.metric for n, b in budgets.items()},
+            "exact_u8s8": exact_u8s8,
+            "onnxruntime": onnxruntime_version(),
+        }
+
+    def scores(self, plan: Plan) -> tuple[Score, ...]:
+        """Scores of all budgeted outputs under a plan."""
+        encoded = encode_qdq(self._index, self._candidates, plan, self._statistics, self._dialect).model
+        data = encoded.SerializeToString(deterministic=True)
+        key = {**self._key, "encoded": hashlib.sha256(data).hexdigest()}
+        known = self._cache.get(key)
+        if known is None:
+            known = {s.output: list(s.values) for s in self._run(data)}
+            self._cache.put(key, known)
+        return tuple(Score(output=n, budget=b, values=tuple(known[n])) for n, b in self._budgets.items())
+
+    def close(self) -> None:
+        """Remove the FP32 outputs kept on disk."""
+        if self._references is not None:
+            self._references.__exit__(None, None, None)
+
+    def _run(self, encoded: bytes) -> tuple[Score, ...]:
+        if self._references is None:
+            self._references = ReferenceOutputs(open_session(self._float_net), self._feeds())
+        session = open_session(encoded, exact_u8s8=self._exact_u8s8, what="the encoded graph")
+
+        def run(feed: Feed) -> Feed:
+            return dict(zip(session.output_names, session.run(feed), strict=True))
+
+        return evaluate(run, self._feeds(), self._references, self._budgets)
+
+
+@contextmanager
+def open_trials(trials: Trials) -> Iterator[Trials]:
+    """Close the trials at the end, whatever happens."""
+    try:
+        yield trials
+    finally:
+        trials.close()

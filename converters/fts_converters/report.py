@@ -1,0 +1,94 @@
+"""report.json: what was done, what was not and why. Schema: `fts/schema/report.schema.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from fts.vocabulary.plan import Plan
+from fts_calibration.dataset.calibration_set import FileRecord
+from fts_calibration.metrics.budget import Score
+from fts_converters.quantize.search_budget import UnitLoss
+
+
+def metrics_json(scores: Sequence[Score], split: str, tag: str) -> list[dict[str, Any]]:
+    """One entry an output and split; `value` is the number that the budget speaks of."""
+    return [
+        {
+            "output": s.output,
+            "metric": s.budget.metric,
+            "budget": str(s.budget),
+            "min": round(min(s.values), 4),
+            "mean": round(fmean(s.values), 4),
+            "value": round(s.value, 4),
+            "n": len(s.values),
+            "met": s.margin >= 0,
+            "split": split,
+            "tag": tag,
+        }
+        for s in scores
+        if s.values
+    ]
+
+
+def report_json(
+    *,
+    target: str,
+    dialect: str,
+    files: Sequence[FileRecord],
+    plan: Plan,
+    metrics: Sequence[dict[str, Any]],
+    budget: dict[str, Any],
+    integer_mac_share: float,
+    kernels: dict[str, int],
+    losses: Sequence[UnitLoss],
+    warnings: Sequence[tuple[str, str]],
+) -> str:
+    """The report as text, keys sorted, the same for the same conversion."""
+    report = {
+        "target": target,
+        "dialect": dialect,
+        "calibration": {"files": [_file_json(f) for f in files]},
+        "nodes": [
+            {
+                "name": n.name,
+                "op_type": n.op_type,
+                "precision": n.precision,
+                "engine": n.engine,
+                "reason": n.reason,
+                "macs": n.macs,
+            }
+            for n in plan.nodes
+        ],
+        "metrics": list(metrics),
+        "budget": budget,
+        "integer_mac_share": round(integer_mac_share, 6),
+        "kernels": kernels,
+        "sensitivity": [
+            {
+                "unit": s.unit,
+                "op_type": s.op_type,
+                "output": s.score.output,
+                "metric": s.score.budget.metric,
+                "value": round(s.score.value, 4),
+                "mac_share": round(s.mac_share, 6),
+                "decision": s.decision,
+            }
+            for s in losses
+        ],
+        "warnings": [{"id": i, "text": t} for i, t in warnings],
+    }
+    return json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _file_json(record: FileRecord) -> dict[str, Any]:
+    mean = None if record.mean_rgb is None else [round(v, 2) for v in record.mean_rgb]
+    return {
+        "path": record.path,
+        "split": record.split or None,
+        "status": "used" if record.status == "used" else "skipped",
+        "reason": record.reason,
+        "mean_rgb": mean,
+    }

@@ -1,0 +1,63 @@
+"""What the user asked for, as one typed value; made by the command, read by the flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fts_calibration.metrics.budget import Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreprocessingFlags:
+    """`--color`, `--scale` … as given; None where the flag is absent."""
+
+    color: str | None = None
+    scale: float | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    layout: str | None = None
+    fit: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertRequest:
+    """One conversion.
+
+    Attributes:
+        source: Model as typed.
+        target: Target name.
+        calib: Calibration source as typed.
+        holdout: Verify split as typed, or None.
+        output: Final path of the bundle.
+        card: Path of the model card, or None.
+        shapes: Input name to forced shape.
+        preprocessing: Flags.
+        budget_text: `--budget` as typed, "" for the default.
+        budget: Parsed; None for "none" and, with an empty text, for the default.
+        min_int8: Least share of MACs in integer kernels, 0..1.
+        isa: "auto", "vnni" or "any".
+        golden: File with golden inputs, or None for synthetic ones.
+        use_cache: Read and write the stage cache.
+    """
+
+    source: str
+    target: str
+    calib: str
+    output: Path
+    holdout: str | None = None
+    card: Path | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    preprocessing: PreprocessingFlags = field(default_factory=PreprocessingFlags)
+    budget_text: str = ""
+    budget: Budget | None = None
+    min_int8: float = 0.5
+    isa: str = "auto"
+    golden: str | None = None
+    use_cache: bool = True
+
+    @property
+    def is_budget_none(self) -> bool:
+        """True for `--budget none`: nothing is judged, all files calibrate."""
+        return bool(self.budget_text) and self.budget is None

@@ -1,0 +1,1 @@
+"""Commands about targets; the base install is enough."""

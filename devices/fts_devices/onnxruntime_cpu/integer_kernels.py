@@ -1,0 +1,95 @@
+"""Which operators ONNX Runtime really runs as integer kernels: read from its optimised graph, never from the QDQ file.
+
+A QDQ file is a request. ONNX Runtime fuses a DQ -> op -> Q group into an integer kernel only when the group is whole, and
+runs it in float otherwise without a word. So the session is opened at ORT_ENABLE_ALL with its optimised graph saved, and
+the share of multiply-accumulates is counted there.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import onnxruntime as ort
+
+INTEGER_MAC_KERNELS = frozenset(
+    {"QLinearConv", "ConvInteger", "QLinearMatMul", "MatMulInteger", "QGemm", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"}
+)
+# The channels-last transformer of onnxruntime renames a node it moves: seen as "NAME_token_7" (1.32), "NAME_nhwc..." before.
+RENAMED = re.compile(r"^(?P<name>.+?)(_token_\d+|_nhwc\w*|_NhwcTransformed\w*)+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelReport:
+    """What the optimised graph holds.
+
+    Attributes:
+        integer_nodes: Names of source nodes (of the four operators that count) that run as integer kernels.
+        float_nodes: Names of those that do not.
+        unmatched: Names of integer kernels that belong to no source node; they count for nothing.
+        kernels: Operator type to count in the optimised graph.
+        integer_mac_share: Share of multiply-accumulates in integer kernels, 0..1.
+    """
+
+    integer_nodes: tuple[str, ...]
+    float_nodes: tuple[str, ...]
+    unmatched: tuple[str, ...]
+    kernels: Mapping[str, int]
+    integer_mac_share: float
+
+
+def optimised_graph(model: bytes) -> onnx.ModelProto:
+    """The graph that ONNX Runtime executes on this machine's CPU for a model, at ORT_ENABLE_ALL."""
+    with tempfile.TemporaryDirectory(prefix="fts-kernels-") as folder:
+        path = Path(folder) / "optimised.onnx"
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.optimized_model_filepath = str(path)
+        options.log_severity_level = 4
+        ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return onnx.load(str(path))
+
+
+def integer_kernels(model: bytes, macs: Mapping[str, int]) -> KernelReport:
+    """Count what runs in integers.
+
+    Args:
+        model: The encoded graph, serialized.
+        macs: Source node name to multiply-accumulates; the encoded graph must keep those node names.
+    """
+    optimised = optimised_graph(model)
+    return kernel_report(optimised, macs)
+
+
+def kernel_report(optimised: onnx.ModelProto, macs: Mapping[str, int]) -> KernelReport:
+    """The same from an optimised graph that is at hand."""
+    kernels: dict[str, int] = {}
+    found: set[str] = set()
+    unmatched = []
+    for node in optimised.graph.node:
+        kernels[node.op_type] = kernels.get(node.op_type, 0) + 1
+        if node.op_type in INTEGER_MAC_KERNELS:
+            source = _source_name(node.name, macs)
+            if source is None:
+                unmatched.append(node.name)
+            else:
+                found.add(source)
+    total = sum(macs.values())
+    return KernelReport(
+        integer_nodes=tuple(n for n in macs if n in found),
+        float_nodes=tuple(n for n in macs if n not in found),
+        unmatched=tuple(unmatched),
+        kernels=dict(sorted(kernels.items())),
+        integer_mac_share=sum(macs[n] for n in found) / total if total else 0.0,
+    )
+
+
+def _source_name(name: str, sources: Collection[str]) -> str | None:
+    if name in sources:
+        return name
+    renamed = RENAMED.match(name)
+    return renamed["name"] if renamed and renamed["name"] in sources else None

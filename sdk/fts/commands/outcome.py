@@ -1,0 +1,65 @@
+"""How a command ends: one place where errors become a line on stderr and an exit code. No numpy here.
+
+Exit codes: 0 done, 1 a defect of ours, 2 wrong input, 3 a condition not met, 4 something is missing in the
+environment, 130 interrupted (128 + SIGINT, as shells count).
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import TextIO
+
+from fts.errors import FtsError, FtsWarning
+
+INTERRUPTED = 130
+
+
+def run_command(name: str, body: Callable[[], int]) -> int:
+    """Run a command and turn whatever it raises into a message and an exit code.
+
+    Warnings of fts go to stderr as one line each, with their id, however the process filters warnings.
+
+    Args:
+        name: The command as typed, "fts run".
+        body: The command; its result is the exit code.
+
+    Returns:
+        The exit code.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", FtsWarning)
+        shown = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, FtsWarning):
+                print(f"{name}: warning: {message}", file=sys.stderr)
+            else:
+                shown(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        try:
+            return body()
+        except FtsError as error:
+            print(f"{name}: error: {error}", file=sys.stderr)
+            return error.exit_code
+        except KeyboardInterrupt:
+            print(f"{name}: interrupted", file=sys.stderr)
+            return INTERRUPTED
+        except Exception as error:  # noqa: BLE001 - the command's outermost line
+            traceback.print_exc()
+            print(
+                f"{name}: this is a defect of fts, not of your input ({type(error).__name__}). "
+                "Please report it with the lines above.",
+                file=sys.stderr,
+            )
+            return 1
