@@ -1,8 +1,8 @@
 """The base install and the convert extra can be installed, with the committed versions, where fts has to run.
 
-pip resolves for another Python and machine without installing. But it evaluates markers and Requires-Python for the Python
-that runs it, so the markers of our own requirements and constraints are settled here, for the target, and the packages'
-Requires-Python is compared here.
+pip resolves for another Python and machine without installing. But it evaluates markers and Requires-Python for the
+Python that runs it, so the markers of our own requirements and constraints are settled here, for the target, and the
+packages' Requires-Python is compared here.
 """
 
 from __future__ import annotations
