@@ -30,7 +30,7 @@ from fts_calibration.dataset.splits import deal_splits
 from fts_calibration.metrics.budget import Budget, default_budget
 from fts_calibration.statistics.input_moments import InputMoments
 from fts_calibration.statistics.min_max import collect_min_max
-from fts_calibration.statistics.statistics import Statistics, TensorRange
+from fts_calibration.statistics.statistics import Statistics, json_from_statistics, statistics_from_json
 from fts_converters.cache import StageCache, cache_folder
 from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
@@ -44,7 +44,7 @@ from fts_converters.passes import clean
 from fts_converters.progress import Progress
 from fts_converters.quantize.encode_qdq import encode_qdq
 from fts_converters.quantize.graph_index import GraphIndex
-from fts_converters.quantize.plan_nodes import plan_nodes, tensors_to_calibrate
+from fts_converters.quantize.plan_nodes import channel_tensors, plan_nodes, tensors_to_calibrate
 from fts_converters.quantize.search_budget import SearchResult, UnitLoss, search_budget
 from fts_converters.quantize.trials import Trials, open_trials
 from fts_converters.quantize.units import Candidates, find_candidates
@@ -188,7 +188,7 @@ def _statistics(
     outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
     tensors = tensors_to_calibrate(candidates.units.values(), index, outputs)
     key = {
-        "stage": "min-max",
+        "stage": "min-max, 2",
         "net": hashlib.sha256(index.model.SerializeToString(deterministic=True)).hexdigest(),
         "data": data.digest,
         "preprocessing": [repr(i.preprocessing) for i in inputs],
@@ -196,17 +196,16 @@ def _statistics(
         "onnxruntime": onnxruntime_version(),
         "tools": tool_versions(),
     }
+    ranks = channel_tensors(candidates.units.values(), index)
     known = cache.get(key)
     if known is None:
         axes = {i.spec.name: 1 if i.preprocessing.layout == "nchw" else 3 for i in inputs if i.preprocessing}
         moments = InputMoments(axes)
         feeds = moments.tap(data.feeds("calibrate"))
-        statistics = collect_min_max(index.model, feeds, tensors, on_sample=progress.sample)
-        ranges = {n: [r.low, r.high] for n, r in statistics.ranges.items()}
-        known = {"ranges": ranges, "samples": statistics.samples, "moments": moments.to_json()}
+        statistics = collect_min_max(index.model, feeds, tensors, ranks, on_sample=progress.sample)
+        known = {"statistics": json_from_statistics(statistics), "moments": moments.to_json()}
         cache.put(key, known)
-    ranges = {n: TensorRange(low=low, high=high) for n, (low, high) in known["ranges"].items()}
-    return Statistics(ranges=ranges, samples=known["samples"]), known["moments"]
+    return statistics_from_json(known["statistics"]), known["moments"]
 
 
 def _budgets(request: ConvertRequest, outputs: Sequence[OutputEntry]) -> dict[str, Budget]:

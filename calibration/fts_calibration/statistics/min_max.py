@@ -12,19 +12,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from fts.engines.onnxruntime_session import open_session
 from fts.errors import NonFiniteValueError
 from fts_calibration.statistics.statistics import Statistics, TensorRange
 
 Feed = Mapping[str, npt.NDArray[np.generic]]
+Bounds = npt.NDArray[np.float32]
 
 
 def collect_min_max(
     model: onnx.ModelProto,
     feeds: Iterable[Feed],
     tensors: Sequence[str],
+    channel_ranks: Mapping[str, int],
     *,
     on_sample: Callable[[int], None] = lambda done: None,
 ) -> Statistics:
@@ -34,48 +36,68 @@ def collect_min_max(
         model: FP32 net; not modified.
         feeds: Input name to array, one sample at a time.
         tensors: float32 tensors of the graph (inputs, activations, outputs), without duplicates.
+        channel_ranks: Those of `tensors` whose bounds are also wanted channel by channel (axis 1), with their rank.
         on_sample: Called with the number of samples done.
 
     Raises:
         NonFiniteValueError: A tensor became NaN or infinite; names the first one in graph order.
     """
-    watched = _with_bounds(model, tensors)
-    session = open_session(watched.SerializeToString())
-    low = np.full(len(tensors), np.inf, np.float32)
-    high = np.full(len(tensors), -np.inf, np.float32)
+    session = open_session(_with_bounds(model, tensors, channel_ranks).SerializeToString())
+    low: list[Bounds] = []
+    high: list[Bounds] = []
     samples = 0
     for feed in feeds:
-        outputs = session.run(dict(feed))
-        values = np.array([v.reshape(()) for v in outputs[len(outputs) - 2 * len(tensors) :]], np.float32)
-        bad = ~np.isfinite(values).reshape(-1, 2).all(axis=1)
-        if bad.any():
-            raise NonFiniteValueError(
-                f"calibration sample {samples}: tensor {_first_in_graph(model, tensors, bad)!r} holds NaN or infinity in "
-                "FP32; expected finite values. The net overflows on this input: check --scale, --mean, --std and the data"
-            )
-        low = np.minimum(low, values[0::2])
-        high = np.maximum(high, values[1::2])
+        bounds = [np.asarray(v, np.float32).reshape(-1) for v in session.run(dict(feed))[-2 * len(tensors) :]]
+        _refuse_non_finite(model, tensors, bounds, samples)
+        least, greatest = bounds[0::2], bounds[1::2]
+        low = [np.minimum(a, b) for a, b in zip(low, least, strict=True)] if low else least
+        high = [np.maximum(a, b) for a, b in zip(high, greatest, strict=True)] if high else greatest
         samples += 1
         on_sample(samples)
-    ranges = {t: TensorRange(low=float(a), high=float(b)) for t, a, b in zip(tensors, low, high, strict=True)}
-    return Statistics(ranges=ranges if samples else {}, samples=samples)
+    ranges: dict[str, TensorRange] = {}
+    channel_ranges: dict[str, tuple[TensorRange, ...]] = {}
+    for name, a, b in zip(tensors, low, high, strict=bool(samples)):
+        ranges[name] = TensorRange(low=float(a.min()), high=float(b.max()))
+        if name in channel_ranks:
+            pairs = zip(a.tolist(), b.tolist(), strict=True)
+            channel_ranges[name] = tuple(TensorRange(low=x, high=y) for x, y in pairs)
+    return Statistics(ranges=ranges, channel_ranges=channel_ranges, samples=samples)
 
 
-def _with_bounds(model: onnx.ModelProto, tensors: Sequence[str]) -> onnx.ModelProto:
+def _with_bounds(
+    model: onnx.ModelProto, tensors: Sequence[str], channel_ranks: Mapping[str, int]
+) -> onnx.ModelProto:
     watched = onnx.ModelProto()
     watched.CopyFrom(model)
+    opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
     taken = {n for node in model.graph.node for n in (*node.input, *node.output)}
     for position, tensor in enumerate(tensors):
+        axes = [a for a in range(channel_ranks[tensor]) if a != 1] if tensor in channel_ranks else []
         for op_type in ("ReduceMin", "ReduceMax"):
             name = f"bounds_{position}_{op_type}"
             while name in taken:
                 name += "_"
-            watched.graph.node.append(helper.make_node(op_type, [tensor], [name], keepdims=0))
-            watched.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, []))
+            inputs, attributes = [tensor], {"keepdims": 0}
+            if axes and opset >= 18:  # from opset 18 on the axes are an input
+                inputs.append(f"{name}_axes")
+                watched.graph.initializer.append(numpy_helper.from_array(np.array(axes, np.int64), inputs[1]))
+            elif axes:
+                attributes["axes"] = axes  # type: ignore[assignment]
+            watched.graph.node.append(helper.make_node(op_type, inputs, [name], **attributes))
+            watched.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
     return watched
 
 
-def _first_in_graph(model: onnx.ModelProto, tensors: Sequence[str], bad: npt.NDArray[np.bool_]) -> str:
-    affected = {t for t, b in zip(tensors, bad, strict=True) if b}
+def _refuse_non_finite(
+    model: onnx.ModelProto, tensors: Sequence[str], bounds: Sequence[Bounds], sample: int
+) -> None:
+    affected = {t for t, *pair in zip(tensors, bounds[0::2], bounds[1::2], strict=True)
+                if not all(np.isfinite(b).all() for b in pair)}  # fmt: skip
+    if not affected:
+        return
     order = [i.name for i in model.graph.input] + [o for n in model.graph.node for o in n.output]
-    return next((name for name in order if name in affected), sorted(affected)[0])
+    first = next((name for name in order if name in affected), min(affected))
+    raise NonFiniteValueError(
+        f"calibration sample {sample}: tensor {first!r} holds NaN or infinity in FP32; expected finite values. "
+        "The net overflows on this input: check --scale, --mean, --std and the data"
+    )

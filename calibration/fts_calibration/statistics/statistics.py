@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +21,31 @@ class Statistics:
 
     Attributes:
         ranges: Exact minimum and maximum.
+        channel_ranges: The same channel by channel (axis 1), for the tensors that were asked for.
         samples: Number of samples seen.
     """
 
     ranges: Mapping[str, TensorRange]
     samples: int
+    channel_ranges: Mapping[str, tuple[TensorRange, ...]] = field(default_factory=dict)
+
+
+def json_from_statistics(statistics: Statistics) -> dict[str, Any]:
+    """A JSON object; float32 bounds survive it exactly."""
+    return {
+        "samples": statistics.samples,
+        "ranges": {n: [r.low, r.high] for n, r in statistics.ranges.items()},
+        "channel_ranges": {n: [[r.low, r.high] for r in rows] for n, rows in statistics.channel_ranges.items()},
+    }
+
+
+def statistics_from_json(data: Mapping[str, Any]) -> Statistics:
+    """The inverse of `json_from_statistics`."""
+    return Statistics(
+        samples=data["samples"],
+        ranges={n: TensorRange(low=low, high=high) for n, (low, high) in data["ranges"].items()},
+        channel_ranges={
+            n: tuple(TensorRange(low=low, high=high) for low, high in rows)
+            for n, rows in data["channel_ranges"].items()
+        },
+    )

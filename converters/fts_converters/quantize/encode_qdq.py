@@ -3,6 +3,12 @@
 A pure function of (graph, units, plan, statistics, dialect). For a unit's output O the operator writes `O` under a new
 name, Q follows, and whoever reads O in float reads DQ of it under the old name, so that graph outputs and subgraphs keep
 their names. It does *not* choose anything: what is int8 is in the plan, what a grid looks like is in the dialect.
+
+Outputs that only float operators read get one grid a channel, although the kernel knows one output scale S and zero
+point 0: with the weights' scale multiplied by S / s_c and the bias made b * S / s_c + S * z_c the kernel computes
+u = round(y / s_c) + z_c, and the DQ behind it divides channel by channel. The weights keep their integers, so this costs
+nothing and loses nothing; what it gains is that a quiet channel is not rounded on the grid of a loud one, which a
+normalisation behind it would amplify.
 """
 
 from __future__ import annotations
@@ -64,6 +70,10 @@ class _Encoder:
         self.statistics = statistics
         self.dialect = dialect
         self.by_output = {u.output: u for u in units.values()}
+        integer_reads = {a for u in units.values() for a in u.activations}
+        self.per_channel = {
+            u.output for u in units.values() if _may_have_channel_grids(u, index) and u.output not in integer_reads
+        } & set(statistics.channel_ranges)
         self.quantized = set(self.by_output) | {a for u in units.values() for a in u.activations}
         self.members = {n: u for u in units.values() for n in u.nodes}
         graph = index.model.graph
@@ -107,7 +117,7 @@ class _Encoder:
                 new.output[position] = raw
                 self._add_quantize(name, raw)
                 if self._is_read_in_float(name):
-                    self._add_dequantize(self.integer_name[name], name, self._grid(name), name)
+                    self._add_dequantize(name, name)
             elif name in self.quantized:
                 self._add_quantize(name, name)
 
@@ -117,12 +127,14 @@ class _Encoder:
                 continue
             if name == unit.weight and position == 1:
                 grid = self._weight_grid(unit)
-                node.input[position] = self._add_constant(name, self.index.array(name), grid, unit)
-                if unit.bias:
-                    node.input[2] = self._add_bias(unit, grid)
+                weight = _along(self.index.array(name), self._output_factor(unit), unit.weight_axis)
+                node.input[position] = self._add_constant(name, weight, grid, unit)
+                if unit.bias or unit.output in self.per_channel:
+                    del node.input[2:]
+                    node.input.append(self._add_bias(unit, grid))
             elif name in unit.activations:
                 read = self._fresh(f"{name}_dequantized")
-                self._add_dequantize(self.integer_name[name], read, self._grid(name), name)
+                self._add_dequantize(name, read)
                 node.input[position] = read
             elif name in unit.constants:
                 node.input[position] = self._add_constant(name, self.index.array(name), self._constant_grid(name), unit)
@@ -139,6 +151,11 @@ class _Encoder:
             unit = self.by_output.get(name)
             if unit is not None and unit.role == "passthrough":
                 self.grids[name] = self._grid(unit.activations[0])
+            elif name in self.per_channel:
+                seen_by_channel = self.statistics.channel_ranges[name]
+                low = np.array([r.low for r in seen_by_channel], np.float32)
+                high = np.array([r.high for r in seen_by_channel], np.float32)
+                self.grids[name] = params_from_range(low, high, self.dialect.activation, axis=1)
             else:
                 seen = self.statistics.ranges[name]
                 low, high = np.array([seen.low], np.float32), np.array([seen.high], np.float32)
@@ -152,29 +169,48 @@ class _Encoder:
         return params_from_range(*bounds, self.dialect.activation)
 
     def _weight_grid(self, unit: Unit) -> QuantParams:
-        """Weight scales, enlarged where the int32 bias in steps of s_in * s_w would overflow."""
+        """Weight scales as the kernel sees them, enlarged where the int32 bias in steps of s_in * s_w would overflow."""
         grid = weight_params(self.index.array(unit.weight), self.dialect.weight, unit.weight_axis)
-        if not unit.bias or self.dialect.bias_bits is None:
-            return grid
-        bias = np.abs(self.index.array(unit.bias).astype(np.float64).reshape(-1))
-        least = bias / (BIAS_LIMIT * float(self._grid(unit.activations[0]).scale[0]))
-        least = least if unit.weight_axis is not None else least.max(initial=0.0, keepdims=True)
-        enlarged = np.maximum(grid.scale.astype(np.float64), least).astype(np.float32)
-        count = int((enlarged > grid.scale).sum())
-        if count:
-            self.notes.append(
-                (unit.name, f"{count} of {enlarged.size} weight scales enlarged, since the bias would overflow 32 bits")
-            )
-        return QuantParams(scale=enlarged, zero_point=grid.zero_point, scheme=grid.scheme, axis=grid.axis)
+        bias = self._kernel_bias(unit)
+        factor = self._output_factor(unit)
+        scale = grid.scale.astype(np.float64) * factor
+        if bias is not None and self.dialect.bias_bits is not None:
+            least = np.abs(bias) / (BIAS_LIMIT * float(self._grid(unit.activations[0]).scale[0]))
+            least = least if unit.weight_axis is not None else least.max(initial=0.0, keepdims=True)
+            count = int((least > scale).sum())
+            if count:
+                text = f"{count} of {scale.size} weight scales enlarged, since the bias would overflow 32 bits"
+                self.notes.append((unit.name, text))
+            scale = np.maximum(scale, least)
+        return QuantParams(
+            scale=scale.astype(np.float32), zero_point=grid.zero_point, scheme=grid.scheme, axis=grid.axis
+        )
+
+    def _output_factor(self, unit: Unit) -> npt.NDArray[np.float64]:
+        """S / s_c for outputs with one grid a channel, 1 for all others."""
+        if unit.output not in self.per_channel:
+            return np.ones(1)
+        return _kernel_output_scale(self._grid(unit.output)) / self._grid(unit.output).scale.astype(np.float64)
+
+    def _kernel_bias(self, unit: Unit) -> npt.NDArray[np.float64] | None:
+        """The bias that the kernel adds, in real numbers; None without one."""
+        bias = self.index.array(unit.bias).astype(np.float64).reshape(-1) if unit.bias else None
+        if unit.output not in self.per_channel:
+            return bias
+        grid = self._grid(unit.output)
+        shift = _kernel_output_scale(grid) * grid.zero_point.astype(np.float64)
+        return shift if bias is None else bias * self._output_factor(unit) + shift
 
     def _add_bias(self, unit: Unit, weight_grid: QuantParams) -> str:
-        bias = self.index.array(unit.bias).astype(np.float64).reshape(-1)
+        bias = self._kernel_bias(unit)
+        assert bias is not None
+        stem = unit.bias or f"{unit.output}_bias"
         scale = (weight_grid.scale * self._grid(unit.activations[0]).scale[0]).astype(np.float32)
         values = np.rint(bias / scale.astype(np.float64)).astype(np.int32)
-        integers = self._add_initializer(f"{unit.bias}_quantized", values)
+        integers = self._add_initializer(f"{stem}_quantized", values)
         per_channel = unit.weight_axis is not None
-        scale_name = self._add_initializer(f"{unit.bias}_scale", scale if per_channel else scale.reshape(()))
-        output = self._fresh(f"{unit.bias}_dequantized")
+        scale_name = self._add_initializer(f"{stem}_scale", scale if per_channel else scale.reshape(()))
+        output = self._fresh(f"{stem}_dequantized")
         axis = {"axis": 0} if per_channel else {}
         self._append("DequantizeLinear", [integers, scale_name], output, f"{unit.name}_bias", **axis)
         return output
@@ -192,23 +228,34 @@ class _Encoder:
         return output
 
     def _grid_tensors(self, name: str) -> tuple[str, str]:
+        """Scale and zero point of a tensor as initializers."""
         if name not in self.grid_names:
             grid = self._grid(name)
-            zero = grid.zero_point.astype(grid.scheme.storage).reshape(())
+            shape = (-1,) if grid.axis is not None else ()
             self.grid_names[name] = (
-                self._add_initializer(f"{name}_scale", grid.scale.reshape(())),
-                self._add_initializer(f"{name}_zero_point", zero),
+                self._add_initializer(f"{name}_scale", grid.scale.reshape(shape)),
+                self._add_initializer(f"{name}_zero_point", grid.zero_point.astype(grid.scheme.storage).reshape(shape)),
             )
         return self.grid_names[name]
 
+    def _kernel_grid_tensors(self, name: str) -> tuple[str, str]:
+        """Scale and zero point of the Q behind a kernel: one for the tensor, whatever its channels have."""
+        if name not in self.per_channel:
+            return self._grid_tensors(name)
+        grid = self._grid(name)
+        scale = np.array(_kernel_output_scale(grid), np.float32)
+        zero = np.array(0, grid.scheme.storage)
+        return self._add_initializer(f"{name}_kernel_scale", scale), self._add_initializer(f"{name}_kernel_zero", zero)
+
     def _add_quantize(self, name: str, source: str) -> None:
-        scale, zero_point = self._grid_tensors(name)
+        scale, zero_point = self._kernel_grid_tensors(name)
         self.integer_name[name] = self._fresh(f"{name}_quantized")
         self._append("QuantizeLinear", [source, scale, zero_point], self.integer_name[name], name)
 
-    def _add_dequantize(self, integers: str, output: str, grid: QuantParams, name: str) -> None:
+    def _add_dequantize(self, name: str, output: str) -> None:
         scale, zero_point = self._grid_tensors(name)
-        self._append("DequantizeLinear", [integers, scale, zero_point], output, output)
+        axis = {} if self._grid(name).axis is None else {"axis": self._grid(name).axis}
+        self._append("DequantizeLinear", [self.integer_name[name], scale, zero_point], output, output, **axis)
 
     def _append(self, op_type: str, inputs: list[str], output: str, stem: str, **attributes: object) -> None:
         name = self._fresh_node(f"{stem}_{op_type}")
@@ -224,6 +271,30 @@ class _Encoder:
 
     def _fresh_node(self, stem: str) -> str:
         return _unique(stem, self.taken_nodes)
+
+
+def _may_have_channel_grids(unit: Unit, index: GraphIndex) -> bool:
+    """Conv and Gemm take a bias that moves each channel; an activation in between must leave 0 where it is."""
+    if unit.op_type not in ("Conv", "Gemm"):
+        return False
+    behind = [n.op_type for n in index.model.graph.node if n.name in unit.nodes[1:]]
+    return all(op_type == "Relu" for op_type in behind)
+
+
+def _kernel_output_scale(grid: QuantParams) -> float:
+    """S: any positive number does; the greatest channel scale keeps the factors S / s_c at 1 or more."""
+    return float(grid.scale.max())
+
+
+def _along(
+    values: npt.NDArray[np.float32], factor: npt.NDArray[np.float64], axis: int | None
+) -> npt.NDArray[np.float32]:
+    """Multiply along an axis."""
+    if axis is None or factor.size == 1:
+        return values
+    shape = [1] * values.ndim
+    shape[axis] = -1
+    return (values * factor.reshape(shape)).astype(np.float32)
 
 
 def _unique(stem: str, taken: set[str]) -> str:

@@ -109,3 +109,9 @@ def tensors_to_calibrate(units: Iterable[Unit], index: GraphIndex, extra: Collec
     names = {name for u in units for name in (*u.activations, u.output)}
     names.update(extra)
     return tuple(sorted(n for n in names if not index.is_constant(n)))
+
+
+def channel_tensors(units: Iterable[Unit], index: GraphIndex) -> dict[str, int]:
+    """Outputs that an encoding may give one grid a channel (axis 1), with their rank."""
+    shapes = {u.output: index.shape(u.output) for u in units if u.op_type in ("Conv", "Gemm")}
+    return {name: len(shape) for name, shape in sorted(shapes.items()) if shape is not None}
