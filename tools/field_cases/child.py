@@ -68,9 +68,7 @@ def load(bundles: list[str], strict: bool) -> object:
 
 def result_bytes(out: Any) -> dict[str, bytes]:
     """Everything a call returned, as bytes with its type and shape."""
-    arrays = dict(out.tensors)
-    if out.image is not None:
-        arrays["(image)"] = out.image
+    arrays = {**out.tensors, **{f"{name} (image)": image for name, image in out.images.items()}}
     return {k: f"{v.dtype} {v.shape} ".encode() + np.ascontiguousarray(v).tobytes() for k, v in arrays.items()}
 
 
