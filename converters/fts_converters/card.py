@@ -1,13 +1,13 @@
 """The model card: a TOML file that says what the net's inputs and outputs mean.
 
-    [inputs.image]
-    kind = "image"            # color, scale, mean, std, layout, fit, pad_value may follow
-    [inputs.style_weights]
-    kind = "tensor"
-    value = [1.0, 0.0]        # run-time default;  values = "file.npy" (n rows);  freeze = true
-    [outputs.stylized]
-    kind = "image"
-    range = [0.0, 1.0]
+[inputs.image]
+kind = "image"            # color, scale, mean, std, layout, fit, pad_value may follow
+[inputs.style_weights]
+kind = "tensor"
+value = [1.0, 0.0]        # run-time default;  values = "file.npy" (n rows);  freeze = true
+[outputs.stylized]
+kind = "image"
+range = [0.0, 1.0]
 """
 
 from __future__ import annotations
@@ -122,14 +122,16 @@ def _input_card(table: Mapping[str, Any], where: str, folder: Path) -> InputCard
     if not isinstance(freeze, bool):
         raise CardError(f"{where}: freeze = {freeze!r}, expected true or false")
     if kind == "image" and (tensor_keys or freeze):
-        raise CardError(f"{where}: {', '.join(tensor_keys) or 'freeze'} belongs to kind = \"tensor\", not to an image")
+        raise CardError(f'{where}: {", ".join(tensor_keys) or "freeze"} belongs to kind = "tensor", not to an image')
     if kind == "tensor" and image:
-        raise CardError(f"{where}: {', '.join(image)} belongs to kind = \"image\", not to a tensor")
+        raise CardError(f'{where}: {", ".join(image)} belongs to kind = "image", not to a tensor')
     if freeze and "value" not in table:
         raise CardError(f"{where}: freeze = true needs value = ..., the number or list to fold into the graph")
     value = _array(table["value"], where) if "value" in table else None
     values = _rows(table["values"], where, folder) if "values" in table else None
-    return InputCard(kind=kind or ("tensor" if tensor_keys else None), value=value, values=values, freeze=freeze, image=image)
+    return InputCard(
+        kind=kind or ("tensor" if tensor_keys else None), value=value, values=values, freeze=freeze, image=image
+    )
 
 
 def _array(value: Any, where: str) -> npt.NDArray[np.generic]:
@@ -164,5 +166,5 @@ def _output_card(table: Mapping[str, Any], where: str) -> OutputCard:
     if not numbers or not bounds[0] < bounds[1]:
         raise CardError(f"{where}: range = {bounds!r}, expected [low, high] with low < high")
     if kind == "tensor":
-        raise CardError(f"{where}: range belongs to kind = \"image\"")
+        raise CardError(f'{where}: range belongs to kind = "image"')
     return OutputCard(kind=kind, range=(float(bounds[0]), float(bounds[1])))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fts.errors import CardError, ShapeError
 from fts.vocabulary.manifest import InputEntry, OutputEntry
-from fts.vocabulary.preprocessing import Layout, Preprocessing
+from fts.vocabulary.preprocessing import ColorOrder, Layout, Preprocessing
 from fts.vocabulary.tensor_spec import TensorKind, TensorSpec
 from fts_calibration.dataset.input_request import InputRequest
 from fts_calibration.statistics.statistics import TensorRange
@@ -82,7 +82,9 @@ def decide_inputs(
     for name in (*card.inputs, *forced):
         if name not in names:
             where = "card" if name in card.inputs else "--shape"
-            raise CardError(f"{where}: the net has no input {name!r}{_near(name, names)}; its inputs: {', '.join(names)}")
+            raise CardError(
+                f"{where}: the net has no input {name!r}{_near(name, names)}; its inputs: {', '.join(names)}"
+            )
     shapes = _static_shapes(specs, forced)
     live, frozen = [], {}
     for spec in specs:
@@ -93,7 +95,9 @@ def decide_inputs(
             continue
         kind: TensorKind = "image" if (entry.kind or _guess_kind(static)) == "image" else "tensor"
         if kind == "image":
-            live.append(InputContract(spec=static, kind=kind, preprocessing=_preprocessing(static, entry, flags, warnings)))
+            live.append(
+                InputContract(spec=static, kind=kind, preprocessing=_preprocessing(static, entry, flags, warnings))
+            )
         else:
             live.append(_tensor_input(static, entry))
     return InputDecisions(live=tuple(live), frozen=frozen, shapes=shapes)
@@ -115,10 +119,14 @@ def _static_shapes(specs: Sequence[TensorSpec], forced: Mapping[str, tuple[int, 
         missing = [str(d) for d in dims if not isinstance(d, int)]
         if missing:
             example = _times([d if isinstance(d, int) else 256 for d in dims])
-            unknown.append(f"input {spec.name!r}: unknown {', '.join(missing)} in {_times(spec.shape)} "
-                           f"(for example --shape {spec.name}={example})")
+            unknown.append(
+                f"input {spec.name!r}: unknown {', '.join(missing)} in {_times(spec.shape)} "
+                f"(for example --shape {spec.name}={example})"
+            )
         if any(isinstance(d, int) and d < 1 for d in dims):
-            raise ShapeError(f"input {spec.name!r}: declared shape {_times(spec.shape)} has a size below 1; use --shape")
+            raise ShapeError(
+                f"input {spec.name!r}: declared shape {_times(spec.shape)} has a size below 1; use --shape"
+            )
         shapes[spec.name] = tuple(d for d in dims if isinstance(d, int))
     if unknown:
         raise ShapeError("shapes must be known before calibration; " + "; ".join(unknown))
@@ -158,23 +166,31 @@ def _in_shape(value: npt.NDArray[np.generic], spec: TensorSpec) -> npt.NDArray[n
     return filled
 
 
-def _preprocessing(spec: TensorSpec, entry: InputCard, flags: PreprocessingFlags, warnings: WarningLog) -> Preprocessing:
+def _preprocessing(
+    spec: TensorSpec, entry: InputCard, flags: PreprocessingFlags, warnings: WarningLog
+) -> Preprocessing:
     shape = spec.static_shape
     if len(shape) != 4:
-        raise CardError(f"card, [inputs.{spec.name}]: declared an image, but its shape is {_times(shape)}, expected 4 axes")
+        raise CardError(
+            f"card, [inputs.{spec.name}]: declared an image, but its shape is {_times(shape)}, expected 4 axes"
+        )
     if shape[0] != 1:
         channels_first = _times((1, *shape[1:]))
         raise ShapeError(
             f"input {spec.name!r}: batch {shape[0]} in {_times(shape)}; pictures are fed one at a time in this version. "
             f"Use --shape {spec.name}={channels_first}"
         )
-    given: dict[str, Any] = {**entry.image, **{k: v for k in PreprocessingFlags.__dataclass_fields__
-                                               if (v := getattr(flags, k)) is not None}}
+    given: dict[str, Any] = {
+        **entry.image,
+        **{k: v for k in PreprocessingFlags.__dataclass_fields__ if (v := getattr(flags, k)) is not None},
+    }
     layout: Layout = given.get("layout") or ("nchw" if shape[1] in (1, 3) else "nhwc")
     channels = shape[1] if layout == "nchw" else shape[3]
     if channels not in (1, 3):
-        raise CardError(f"input {spec.name!r}: {channels} channels by layout {layout} in {_times(shape)}, expected 1 or 3")
-    color = given.get("color") or ("gray" if channels == 1 else "rgb")
+        raise CardError(
+            f"input {spec.name!r}: {channels} channels by layout {layout} in {_times(shape)}, expected 1 or 3"
+        )
+    color: ColorOrder = given.get("color") or ("gray" if channels == 1 else "rgb")
     if (color == "gray") != (channels == 1):
         raise CardError(f"input {spec.name!r}: color {color!r}, but the net takes {channels} channel(s)")
     is_integer = np.dtype(spec.dtype).kind in "iu"
@@ -229,7 +245,9 @@ def decide_outputs(
     names = [s.name for s in specs]
     for name in card.outputs:
         if name not in names:
-            raise CardError(f"card: the net has no output {name!r}{_near(name, names)}; its outputs: {', '.join(names)}")
+            raise CardError(
+                f"card: the net has no output {name!r}{_near(name, names)}; its outputs: {', '.join(names)}"
+            )
     picture = next((i for i in inputs if i.kind == "image"), None)
     entries = []
     for spec in specs:
@@ -243,13 +261,18 @@ def decide_outputs(
             if why:
                 raise CardError(f"card, [outputs.{spec.name}]: declared an image, but {why}")
             if bounds is None:
-                raise CardError(f"card, [outputs.{spec.name}]: an image needs range = [low, high]; its values "
-                                f"{_seen(ranges.get(spec.name))} in calibration fit none of [0, 1], [-1, 1], [0, 255]")
+                raise CardError(
+                    f"card, [outputs.{spec.name}]: an image needs range = [low, high]; its values "
+                    f"{_seen(ranges.get(spec.name))} in calibration fit none of [0, 1], [-1, 1], [0, 255]"
+                )
         elif not why and bounds is None:
             why = f"its values {_seen(ranges.get(spec.name))} in calibration fill none of [0, 1], [-1, 1], [0, 255]"
         if why:
-            warnings.add("output-is-tensor", f"output {spec.name!r} is taken as a tensor: {why}; "
-                         f"a card with [outputs.{spec.name}] kind = \"image\" or \"tensor\" settles it")
+            warnings.add(
+                "output-is-tensor",
+                f"output {spec.name!r} is taken as a tensor: {why}; "
+                f'a card with [outputs.{spec.name}] kind = "image" or "tensor" settles it',
+            )
             entries.append(OutputEntry(spec=spec, kind="tensor"))
         else:
             entries.append(OutputEntry(spec=spec, kind="image", range=bounds))

@@ -23,7 +23,7 @@ from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.manifest import OutputEntry
 from fts.vocabulary.plan import NodePlan, Plan
-from fts_calibration.dataset.calibration_set import CalibrationSet
+from fts_calibration.dataset.calibration_set import CalibrationSet, Split
 from fts_calibration.dataset.input_request import Feed
 from fts_calibration.dataset.source import open_calibration
 from fts_calibration.dataset.splits import deal_splits
@@ -289,7 +289,7 @@ def _verify_and_pack(
     warnings: WarningLog,
     progress: Progress,
 ) -> Conversion:
-    split = "verify" if prepared.data.count("verify") else "calibrate"
+    split: Split = "verify" if prepared.data.count("verify") else "calibrate"
     progress.stage("verify", f"{prepared.data.count(split)} files of the {split} split, in a fresh process")
     with tempfile.TemporaryDirectory(prefix="fts-convert-") as folder:
         draft = Path(folder) / f"draft.{request.target}.fts"
@@ -394,7 +394,9 @@ def _warn_about(
     if request.is_budget_none:
         low = [s for s in verification.scores if s.margin < 0]
         for s in low:
-            warnings.add("quality-low", f"output {s.output!r}: {s.budget.metric} {s.value:.2f}, and --budget none lets it pass")
+            warnings.add(
+                "quality-low", f"output {s.output!r}: {s.budget.metric} {s.value:.2f}, and --budget none lets it pass"
+            )
 
 
 __all__ = ["Conversion", "convert"]

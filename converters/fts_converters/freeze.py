@@ -18,9 +18,7 @@ from fts.errors import ShapeError
 from fts_converters.model import Model
 
 
-def freeze(
-    model: Model, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, npt.NDArray[np.generic]]
-) -> None:
+def freeze(model: Model, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, npt.NDArray[np.generic]]) -> None:
     """Change a model in place.
 
     Args:

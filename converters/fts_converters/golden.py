@@ -47,9 +47,7 @@ def synthetic_feeds(inputs: Sequence[InputContract], moments: Mapping[str, Any],
     return tuple(feeds)
 
 
-def golden_limits(
-    fp32: Sequence[Feed], engine: Sequence[Feed], outputs: Sequence[str]
-) -> dict[str, float]:
+def golden_limits(fp32: Sequence[Feed], engine: Sequence[Feed], outputs: Sequence[str]) -> dict[str, float]:
     """Right-hand side of the golden check per output: 1.5 × rms(engine − fp32) + 1e-4 × range(fp32) (DESIGN: The bundle)."""
     limits = {}
     for name in outputs:

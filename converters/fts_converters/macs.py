@@ -8,7 +8,9 @@ from math import prod
 MAC_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 
-def macs_of(op_type: str, inputs: Sequence[Sequence[int]], output: Sequence[int], attributes: Mapping[str, object]) -> int:
+def macs_of(
+    op_type: str, inputs: Sequence[Sequence[int]], output: Sequence[int], attributes: Mapping[str, object]
+) -> int:
     """Multiply-accumulates of one inference.
 
     Args:

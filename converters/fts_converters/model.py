@@ -36,7 +36,7 @@ class Model:
 
     def to_proto(self) -> onnx.ModelProto:
         """A new ModelProto; shapes are inferred, the graph is not shared."""
-        proto = gs.export_onnx(self.graph, do_type_check=False)
+        proto: onnx.ModelProto = gs.export_onnx(self.graph, do_type_check=False)
         proto.producer_name = "fts"
         proto.producer_version = ""
         # The IR that came with the opset: 8 with 15, 9 with 19, 10 with 21 (onnx release notes). Old runtimes load it.
@@ -54,13 +54,11 @@ def tensor_specs(values: Any) -> tuple[TensorSpec, ...]:
     specs = []
     for value in values:
         tensor = value.type.tensor_type
-        shape = tuple(
-            d.dim_value if d.HasField("dim_value") else (d.dim_param or "?") for d in tensor.shape.dim
-        )
+        shape = tuple(d.dim_value if d.HasField("dim_value") else (d.dim_param or "?") for d in tensor.shape.dim)
         specs.append(TensorSpec(name=value.name, dtype=dtype_name(tensor.elem_type), shape=shape))
     return tuple(specs)
 
 
 def dtype_name(elem_type: int) -> str:
     """numpy name of an ONNX element type."""
-    return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type)).name
+    return str(np.dtype(helper.tensor_dtype_to_np_dtype(elem_type)).name)

@@ -60,7 +60,12 @@ def _output_picture(entry: OutputEntry, source: InputEntry, tensor: npt.NDArray[
 def _identity(height: int, width: int) -> FitTransform:
     box = (0, 0, width, height)
     return FitTransform(
-        frame_height_px=height, frame_width_px=width, net_height_px=height, net_width_px=width, frame_box=box, net_box=box
+        frame_height_px=height,
+        frame_width_px=width,
+        net_height_px=height,
+        net_width_px=width,
+        frame_box=box,
+        net_box=box,
     )
 
 

@@ -92,8 +92,15 @@ def verify_bundle(
 
 def _verification_from_json(data: Mapping[str, Any], budgets: Mapping[str, Budget]) -> Verification:
     scores = tuple(Score(output=n, budget=b, values=tuple(data["scores"][n])) for n, b in budgets.items())
-    kernels = {k: tuple(v) if isinstance(v, list) else v for k, v in data["kernels"].items()}
-    return Verification(scores=scores, kernels=KernelReport(**kernels), evidence=Evidence(**data["evidence"]))
+    found = data["kernels"]
+    kernels = KernelReport(
+        integer_nodes=tuple(found["integer_nodes"]),
+        float_nodes=tuple(found["float_nodes"]),
+        unmatched=tuple(found["unmatched"]),
+        kernels=found["kernels"],
+        integer_mac_share=found["integer_mac_share"],
+    )
+    return Verification(scores=scores, kernels=kernels, evidence=Evidence(**data["evidence"]))
 
 
 def _feeds(folder: Path) -> Iterator[Feed]:

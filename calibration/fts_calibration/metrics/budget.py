@@ -120,9 +120,9 @@ def student_t_95(degrees: int) -> float:
 
     Source: Abramowitz & Stegun (1964), 26.7.5, first three terms.
     """
-    z = NormalDist().inv_cdf(0.95)
+    z: float = NormalDist().inv_cdf(0.95)
     terms = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + sum(t / degrees ** (i + 1) for i, t in enumerate(terms))
+    return z + sum(t / float(degrees) ** (i + 1) for i, t in enumerate(terms))
 
 
 def worst(scores: Sequence[Score]) -> Score:

@@ -8,6 +8,7 @@ any order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,9 +65,7 @@ def collect_min_max(
     return Statistics(ranges=ranges, channel_ranges=channel_ranges, samples=samples)
 
 
-def _with_bounds(
-    model: onnx.ModelProto, tensors: Sequence[str], channel_ranks: Mapping[str, int]
-) -> onnx.ModelProto:
+def _with_bounds(model: onnx.ModelProto, tensors: Sequence[str], channel_ranks: Mapping[str, int]) -> onnx.ModelProto:
     watched = onnx.ModelProto()
     watched.CopyFrom(model)
     opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
@@ -77,20 +76,19 @@ def _with_bounds(
             name = f"bounds_{position}_{op_type}"
             while name in taken:
                 name += "_"
-            inputs, attributes = [tensor], {"keepdims": 0}
+            inputs = [tensor]
+            attributes: dict[str, Any] = {"keepdims": 0}
             if axes and opset >= 18:  # from opset 18 on the axes are an input
                 inputs.append(f"{name}_axes")
                 watched.graph.initializer.append(numpy_helper.from_array(np.array(axes, np.int64), inputs[1]))
             elif axes:
-                attributes["axes"] = axes  # type: ignore[assignment]
+                attributes["axes"] = axes
             watched.graph.node.append(helper.make_node(op_type, inputs, [name], **attributes))
             watched.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
     return watched
 
 
-def _refuse_non_finite(
-    model: onnx.ModelProto, tensors: Sequence[str], bounds: Sequence[Bounds], sample: int
-) -> None:
+def _refuse_non_finite(model: onnx.ModelProto, tensors: Sequence[str], bounds: Sequence[Bounds], sample: int) -> None:
     affected = {t for t, *pair in zip(tensors, bounds[0::2], bounds[1::2], strict=True)
                 if not all(np.isfinite(b).all() for b in pair)}  # fmt: skip
     if not affected:

@@ -75,10 +75,16 @@ def _parser() -> argparse.ArgumentParser:
     contract = parser.add_argument_group("what the net takes")
     contract.add_argument("--card", type=Path, metavar="FILE.toml", help="model card: kinds, values, ranges")
     contract.add_argument(
-        "--shape", action="append", default=[], metavar="NAME=1x3x256x256", help="force an input's size; may be repeated"
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1x3x256x256",
+        help="force an input's size; may be repeated",
     )
     contract.add_argument("--color", choices=("rgb", "bgr", "gray"), help="channel order of the tensor (rgb)")
-    contract.add_argument("--scale", type=_fraction, metavar="S", help="x = (pixel*S - mean)/std (1/255; 1 for integers)")
+    contract.add_argument(
+        "--scale", type=_fraction, metavar="S", help="x = (pixel*S - mean)/std (1/255; 1 for integers)"
+    )
     contract.add_argument("--mean", type=_numbers, metavar="A,B,C", help="in the tensor's channel order (0)")
     contract.add_argument("--std", type=_numbers, metavar="A,B,C", help="likewise (1)")
     contract.add_argument("--layout", choices=("nchw", "nhwc"), help="axis order (from the shape)")
@@ -242,7 +248,8 @@ def _not_met_text(result: Conversion) -> str:
     if result.losses:
         lines.append("  what each unit alone in INT8 leaves, worst first:")
         lines += [
-            f"    {s.score.value:8.2f} {s.score.budget.metric}  {s.mac_share:6.1%} of the MACs  {s.op_type} {s.unit}: {s.decision}"
+            f"    {s.score.value:8.2f} {s.score.budget.metric}  {s.mac_share:6.1%} of the MACs  "
+            f"{s.op_type} {s.unit}: {s.decision}"
             for s in result.losses
         ]
     lines.append(f"  the best attempt is {result.bundle}; `fts.load(..., allow_below_budget=True)` opens it")

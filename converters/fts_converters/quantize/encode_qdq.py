@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -257,7 +258,7 @@ class _Encoder:
         axis = {} if self._grid(name).axis is None else {"axis": self._grid(name).axis}
         self._append("DequantizeLinear", [self.integer_name[name], scale, zero_point], output, output, **axis)
 
-    def _append(self, op_type: str, inputs: list[str], output: str, stem: str, **attributes: object) -> None:
+    def _append(self, op_type: str, inputs: list[str], output: str, stem: str, **attributes: Any) -> None:
         name = self._fresh_node(f"{stem}_{op_type}")
         self.nodes.append(helper.make_node(op_type, inputs, [output], name=name, **attributes))
 

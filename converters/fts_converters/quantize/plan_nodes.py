@@ -43,9 +43,7 @@ def plan_nodes(
     return _plan(index, candidates, profile, dialect, chosen, reasons)
 
 
-def plan_only(
-    index: GraphIndex, candidates: Candidates, profile: DeviceProfile, dialect: Dialect, unit: str
-) -> Plan:
+def plan_only(index: GraphIndex, candidates: Candidates, profile: DeviceProfile, dialect: Dialect, unit: str) -> Plan:
     """Plan with one unit in int8 and all else float: what this unit alone costs."""
     reasons = {**candidates.reasons, **{n: "measured alone: another unit" for n in candidates.units}}
     return _plan(index, candidates, profile, dialect, {unit: candidates.units[unit]}, reasons)
@@ -80,7 +78,9 @@ def _plan(
     for node in index.model.graph.node:
         unit = main_of.get(node.name)
         is_integer = unit is not None and unit.name in chosen
-        reason = _why_integer(node.name, unit) if is_integer and unit else reasons.get(unit.name if unit else node.name, "")
+        reason = (
+            _why_integer(node.name, unit) if is_integer and unit else reasons.get(unit.name if unit else node.name, "")
+        )
         nodes.append(
             NodePlan(
                 name=node.name,

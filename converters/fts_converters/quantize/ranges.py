@@ -15,7 +15,9 @@ from fts.vocabulary.quantization import QuantParams, Scheme
 LEAST_RANGE = 1e-6
 
 
-def params_from_range(low: npt.NDArray[np.float32], high: npt.NDArray[np.float32], scheme: Scheme, axis: int | None = None) -> QuantParams:
+def params_from_range(
+    low: npt.NDArray[np.float32], high: npt.NDArray[np.float32], scheme: Scheme, axis: int | None = None
+) -> QuantParams:
     """Choose scale and zero point so that [low, high] and 0 are representable.
 
     Args:
@@ -56,7 +58,7 @@ def weight_params(weight: npt.NDArray[np.float32], scheme: Scheme, axis: int | N
     return params_from_range(-reach, reach, scheme, axis)
 
 
-def quantize(values: npt.NDArray[np.float32], params: QuantParams) -> npt.NDArray[np.int8] | npt.NDArray[np.uint8]:
+def quantize(values: npt.NDArray[np.float32], params: QuantParams) -> npt.NDArray[np.generic]:
     """Round to the grid, ties to even, and clip to its ends."""
     scale, zero_point = params.scale.astype(np.float64), params.zero_point
     if params.axis is not None:
@@ -64,4 +66,4 @@ def quantize(values: npt.NDArray[np.float32], params: QuantParams) -> npt.NDArra
         shape[params.axis] = -1
         scale, zero_point = scale.reshape(shape), zero_point.reshape(shape)
     q = np.clip(np.rint(values.astype(np.float64) / scale) + zero_point, params.scheme.qmin, params.scheme.qmax)
-    return q.astype(params.scheme.storage)
+    return np.asarray(q, dtype=params.scheme.storage)

@@ -24,7 +24,6 @@ from fts_converters.quantize.plan_nodes import plan_nodes, plan_only
 from fts_converters.quantize.trials import Trials
 from fts_converters.quantize.units import Candidates
 
-
 # Below this share of what is missing, a unit in float costs more speed than the reserve is worth.
 LEAST_GAIN = 0.1
 

@@ -7,7 +7,8 @@ cannot be one, the reason is kept: it is what the report shows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import onnx
 
@@ -105,6 +106,8 @@ def _unit_of(node: onnx.NodeProto, index: GraphIndex, profile: DeviceProfile, ma
         return _mac_unit(node, index, macs)
     if rule.role == "bridge":
         return _bridge_unit(node, index)
+    if index.is_constant(node.input[0]):
+        return "it moves a constant"
     return Unit(
         name=node.name,
         op_type=node.op_type,
@@ -112,7 +115,7 @@ def _unit_of(node: onnx.NodeProto, index: GraphIndex, profile: DeviceProfile, ma
         nodes=(node.name,),
         activations=(node.input[0],),
         output=node.output[0],
-    ) if not index.is_constant(node.input[0]) else "it moves a constant"
+    )
 
 
 def _mac_unit(node: onnx.NodeProto, index: GraphIndex, macs: int) -> Unit | str:
@@ -153,14 +156,16 @@ def _mac_unit(node: onnx.NodeProto, index: GraphIndex, macs: int) -> Unit | str:
 
 def _matmul_unit(node: onnx.NodeProto, index: GraphIndex, macs: int) -> Unit | str:
     left, right = node.input
-    common = dict(name=node.name, op_type=node.op_type, nodes=(node.name,), output=node.output[0], macs=macs)
+    common: dict[str, Any] = dict(
+        name=node.name, op_type=node.op_type, role="mac", nodes=(node.name,), output=node.output[0], macs=macs
+    )
     if index.is_constant(right):
         rank = len(index.shape(right) or ())
         axis = 1 if rank == 2 else None
-        return Unit(**common, role="mac", activations=(left,), weight=right, weight_axis=axis)  # type: ignore[arg-type]
+        return Unit(**common, activations=(left,), weight=right, weight_axis=axis)
     if index.is_constant(left):
-        return Unit(**common, role="mac", activations=(right,), constants=(left,))  # type: ignore[arg-type]
-    return Unit(**common, role="mac", activations=(left, right))  # type: ignore[arg-type]
+        return Unit(**common, activations=(right,), constants=(left,))
+    return Unit(**common, activations=(left, right))
 
 
 def _bridge_unit(node: onnx.NodeProto, index: GraphIndex) -> Unit | str:
@@ -190,11 +195,7 @@ def _with_activation(unit: Unit, index: GraphIndex, profile: DeviceProfile) -> U
         return unit
     if reader.op_type == "Clip" and not _clips_at_zero(reader, index):
         return unit
-    return Unit(
-        **{f: getattr(unit, f) for f in Unit.__dataclass_fields__ if f not in ("nodes", "output")},
-        nodes=(*unit.nodes, reader.name),
-        output=reader.output[0],
-    )
+    return replace(unit, nodes=(*unit.nodes, reader.name), output=reader.output[0])
 
 
 def _clips_at_zero(node: onnx.NodeProto, index: GraphIndex) -> bool:

@@ -20,7 +20,9 @@ def main(argv: Sequence[str]) -> int:
 
     profiles = [load_profile(name) for name in target_names()]
     if args.json:
-        rows = [{"target": p.target, "engine": p.engine, "summary": p.summary, "verified": p.verified} for p in profiles]
+        rows = [
+            {"target": p.target, "engine": p.engine, "summary": p.summary, "verified": p.verified} for p in profiles
+        ]
         print(json.dumps(rows, indent=1, sort_keys=True))
         return 0
     for p in profiles:

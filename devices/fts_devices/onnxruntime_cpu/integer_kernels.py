@@ -17,7 +17,15 @@ import onnx
 import onnxruntime as ort
 
 INTEGER_MAC_KERNELS = frozenset(
-    {"QLinearConv", "ConvInteger", "QLinearMatMul", "MatMulInteger", "QGemm", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"}
+    {
+        "QLinearConv",
+        "ConvInteger",
+        "QLinearMatMul",
+        "MatMulInteger",
+        "QGemm",
+        "MatMulIntegerToFloat",
+        "DynamicQuantizeMatMul",
+    }
 )
 # The channels-last transformer of onnxruntime renames a node it moves: seen as "NAME_token_7" (1.32), "NAME_nhwc..." before.
 RENAMED = re.compile(r"^(?P<name>.+?)(_token_\d+|_nhwc\w*|_NhwcTransformed\w*)+$")

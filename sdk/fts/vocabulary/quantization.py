@@ -29,12 +29,12 @@ class Scheme:
         """Least integer value; symmetric grids leave out the one value without a mirror image."""
         if not self.signed:
             return 0
-        return -(2 ** (self.bits - 1)) + (1 if self.symmetric else 0)
+        return -(1 << (self.bits - 1)) + (1 if self.symmetric else 0)
 
     @property
     def qmax(self) -> int:
         """Greatest integer value."""
-        return 2 ** (self.bits - 1) - 1 if self.signed else 2**self.bits - 1
+        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
 
     @property
     def storage(self) -> np.dtype[np.int8] | np.dtype[np.uint8]:
