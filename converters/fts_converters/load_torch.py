@@ -34,8 +34,11 @@ def is_torch_source(source: str) -> bool:
     if source.endswith(".pt2"):
         return True
     module, colon, name = source.rpartition(":")
-    return bool(colon) and name.isidentifier() and all(p.isidentifier() for p in module.split(".")) and not (
-        Path(source).exists()
+    return (
+        bool(colon)
+        and name.isidentifier()
+        and all(p.isidentifier() for p in module.split("."))
+        and not (Path(source).exists())
     )
 
 
@@ -80,12 +83,14 @@ def _program_from_file(torch: Any, source: str) -> tuple[Any, tuple[Any, ...], d
         raise ModelFileError(f"model {source!r}: there is no such file")
     try:
         program = torch.export.load(source)
-    except Exception as error:  # noqa: BLE001 - torch raises whatever its archive reader meets
+    except Exception as error:
         raise ModelFileError(
             f"model {source!r}: not a program saved by torch.export.save: {_last_line(error)}"
         ) from error
     if program.example_inputs is None:
-        raise ModelFileError(f"model {source!r}: the program holds no example inputs; export it again with torch 2.6 or newer")
+        raise ModelFileError(
+            f"model {source!r}: the program holds no example inputs; export it again with torch 2.6 or newer"
+        )
     args, kwargs = program.example_inputs
     return program, tuple(args), dict(kwargs)
 
@@ -103,7 +108,7 @@ def _module_from_factory(torch: Any, source: str) -> tuple[Any, tuple[Any, ...],
     torch.manual_seed(0)
     try:
         result = factory()
-    except Exception as error:  # noqa: BLE001 - the user's code, reported as such
+    except Exception as error:
         raise ModelError(f"model {source!r}: the factory failed: {_where(error)}") from error
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], torch.nn.Module):
         kind = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
@@ -127,7 +132,7 @@ def _import(source: str, module_name: str) -> ModuleType:
                 "a model file would end in .onnx or .pt2"
             ) from error
         raise ModelError(f"model {source!r}: importing {module_name!r} failed: {error}") from error
-    except Exception as error:  # noqa: BLE001 - the user's code, reported as such
+    except Exception as error:
         raise ModelError(f"model {source!r}: importing {module_name!r} failed: {_where(error)}") from error
     finally:
         sys.path.pop(0)
@@ -139,7 +144,7 @@ def _export(torch: Any, source: str, program: Any, args: tuple[Any, ...], kwargs
             exported = torch.onnx.export(
                 program, args, kwargs=kwargs, dynamo=True, opset_version=OPSET, verbose=False, optimize=True
             )
-    except Exception as error:  # noqa: BLE001 - torch's exporter wraps whatever tracing meets
+    except Exception as error:
         raise ModelError(
             f"model {source!r}: torch cannot export it to ONNX: {_last_line(error)}. Make the net traceable "
             "(no branches on tensor values), or export it yourself and pass the .onnx file"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import shutil
 import statistics
@@ -26,9 +25,9 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
 import fts
+from fts.engines.onnxruntime_session import OrtSession, open_session
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -173,22 +172,12 @@ class Latency:
         return "INT8 is faster" if self.ratio > 1 else "INT8 is SLOWER here"
 
 
-def open_session(onnx_bytes: bytes) -> onnxruntime.InferenceSession:
-    """One ONNX Runtime session; both nets get the same options."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = len(os.sched_getaffinity(0))
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(onnx_bytes, options, providers=["CPUExecutionProvider"])
-
-
-def measure_latency(
-    fp32: onnxruntime.InferenceSession, int8: onnxruntime.InferenceSession, feeds: Mapping[str, npt.NDArray[np.float32]]
-) -> Latency:
+def measure_latency(fp32: OrtSession, int8: OrtSession, feeds: Mapping[str, npt.NDArray[np.float32]]) -> Latency:
     """Run both nets in turn, so that a change of the machine's speed meets both."""
 
-    def run_ms(session: onnxruntime.InferenceSession) -> float:
+    def run_ms(session: OrtSession) -> float:
         start_ns = time.perf_counter_ns()
-        session.run(None, feeds)
+        session.run(feeds)
         return (time.perf_counter_ns() - start_ns) / 1e6
 
     pairs = [(run_ms(fp32), run_ms(int8)) for _ in range(WARM_UP_PAIRS + TIMED_PAIRS)][WARM_UP_PAIRS:]
