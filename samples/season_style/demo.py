@@ -223,7 +223,7 @@ def demo(style: int) -> None:
     rows, psnrs_db = [], []
     for path in photos:
         picture = read_picture(path)
-        reference = picture_from_tensor(fp32.run(["stylized"], {"image": tensor_from_picture(picture)})[0])
+        reference = picture_from_tensor(fp32.run({"image": tensor_from_picture(picture)})[0])
         stylized = read_picture(next((OUT / "int8").glob(path.stem + "*")))
         rows.append((picture, reference, stylized))
         psnrs_db.append(psnr_db(reference, stylized))

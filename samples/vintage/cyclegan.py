@@ -29,3 +29,33 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.block(x)
+
+
+class Generator(nn.Module):
+    """RGB -1..1 (N, 3, H, W), H and W multiples of 4, to the same shape and range."""
+
+    def __init__(self, blocks: int = 9, channels: int = 64) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [nn.ReflectionPad2d(3), *_stage(nn.Conv2d(3, channels, 7))]
+        for width in (channels, 2 * channels):
+            layers += _stage(nn.Conv2d(width, 2 * width, 3, stride=2, padding=1))
+        layers += [ResidualBlock(4 * channels) for _ in range(blocks)]
+        for width in (4 * channels, 2 * channels):
+            layers += _stage(nn.ConvTranspose2d(width, width // 2, 3, stride=2, padding=1, output_padding=1))
+        layers += [nn.ReflectionPad2d(3), nn.Conv2d(channels, 3, 7), nn.Tanh()]
+        self.model = nn.Sequential(*layers)
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.model(image)
+
+
+def _stage(conv: nn.Conv2d | nn.ConvTranspose2d) -> list[nn.Module]:
+    return [conv, nn.InstanceNorm2d(conv.out_channels, affine=True), nn.ReLU(inplace=True)]
+
+
+def factory() -> tuple[nn.Module, Tensor]:
+    """The trained net and an example input; the state dict's path stands in $VINTAGE_WEIGHTS."""
+    weights = Path(os.environ["VINTAGE_WEIGHTS"])
+    net = Generator()
+    net.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+    return net, torch.rand(1, 3, SIDE_PX, SIDE_PX) * 2 - 1
