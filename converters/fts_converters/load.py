@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError
 from onnx import external_data_helper, numpy_helper, shape_inference, version_converter
 
 from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError

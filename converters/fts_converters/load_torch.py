@@ -69,8 +69,8 @@ def proto_from_torch(source: str) -> onnx.ModelProto:
 
 def _torch() -> Any:
     try:
-        import onnxscript  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
-        import torch  # type: ignore[import-not-found,unused-ignore]
+        import onnxscript  # noqa: F401
+        import torch
     except ImportError as error:
         raise MissingDependencyError(
             f"torch input needs the `torch` extra ({error.name} is missing): pip install 'fts-edge[convert,torch]'"

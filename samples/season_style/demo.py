@@ -238,7 +238,7 @@ def demo(style: int) -> None:
             ("net", f"{MODEL}, style {style} of 26, {SIDE_PX}x{SIDE_PX}"),
             ("calibration", f"{len(crops['calib'])} crops of {calib_sources} photographs"),
             ("budget", f"{quality['budget']}: " + ("met" if within_budget else "NOT met; this is the best attempt")),
-            ("engine that ran", f"{engine}"),
+            ("engine that ran", f"{engine}, dialect {manifest['provenance']['options']['dialect']}"),
             ("MACs in integer kernels", f"{quality['integer_mac_share']:.0%}"),
             ("FP32 model", f"{len(fp32_onnx) / 1024:.0f} KiB"),
             ("INT8 engine", f"{len(int8_onnx) / 1024:.0f} KiB"),

@@ -7,6 +7,10 @@ Source: Zhu et al. 2017, arXiv:1703.10593, section 7.2 (c7s1-64, d128, d256, R25
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import torch
 from torch import Tensor, nn
 
 SIDE_PX = 256
