@@ -127,7 +127,9 @@ def _shared_module(module: str, distributions: Sequence[str], install: str) -> l
     if len(installed) > 1:
         names = " ".join(d for d, _ in installed)
         fix = f"keep one: pip uninstall -y {names}, then pip install {installed[0][0]}"
-        found.append(Diagnosis(subject=module, level="warning", found=f"{text}: they overwrite each other's files", fix=fix))
+        found.append(
+            Diagnosis(subject=module, level="warning", found=f"{text}: they overwrite each other's files", fix=fix)
+        )
     problem = _import_problem(module)
     if problem is None:
         version = getattr(importlib.import_module(module), "__version__", "")
@@ -164,7 +166,9 @@ def _engine() -> list[Diagnosis]:
         text = "u8*s8 sums are exact here: bundles with 8-bit weights (--isa vnni) run"
         return [Diagnosis(subject="int8 arithmetic", level="ok", found=text)]
     text = "u8*s8 sums saturate here (x86 without VNNI): bundles of --isa vnni fall back to FP32"
-    return [Diagnosis(subject="int8 arithmetic", level="info", found=text, fix="convert with --isa any for this machine")]
+    return [
+        Diagnosis(subject="int8 arithmetic", level="info", found=text, fix="convert with --isa any for this machine")
+    ]
 
 
 def _cpus() -> Diagnosis:
