@@ -13,12 +13,13 @@ from fts.imaging.decode import write_image
 from fts_converters.commands import main_convert, main_fts
 
 # 3x3 convolution, 2 -> 4 channels would be 72 weights; here 3 -> 4: 108. MACs at 8x8: 4 * 8 * 8 * 27 = 6912.
-NET = """<ir_version: 8, opset_import: ["" : 13]>
+WEIGHTS = ", ".join(["0.5"] * 108)
+NET = f"""<ir_version: 8, opset_import: ["" : 13]>
 net (float[1,3,h,w] x) => (float[1,4,h,w] y)
-<float[4,3,3,3] w = {%s}> {
+<float[4,3,3,3] w = {{{WEIGHTS}}}> {{
   c = Identity (x)
   [conv] y = Conv <pads = [1, 1, 1, 1]> (c, w)
-}""" % ", ".join(["0.5"] * 108)
+}}"""
 
 
 @pytest.fixture
