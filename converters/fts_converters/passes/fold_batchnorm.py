@@ -1,0 +1,90 @@
+"""BatchNormalization behind a convolution goes into its weights.
+
+    W' = W * g / sqrt(v + eps),   b' = (b - m) * g / sqrt(v + eps) + beta      (per output channel, in float64)
+
+Requires: Conv, ConvTranspose or Gemm with constant weight and bias, read by the normalisation alone, whose parameters are
+constants and which runs in inference mode. A shared weight is copied, so that its other readers keep theirs.
+Does *not* fold behind Concat or a convolution with two readers: there it stays, with the reason.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import onnx_graphsurgeon as gs
+
+from fts_converters.model import Model
+from fts_converters.passes.contract import PassResult, Refusal
+from fts_converters.passes.graph_editing import TensorNames, finish
+from fts_converters.passes.graph_reading import constant, is_output, label, only_reader
+from fts_converters.passes.linear_weights import LinearWeights, linear_weights, write_linear_weights
+
+
+def fold_batchnorm(model: Model) -> PassResult:
+    """Folds each one that can be."""
+    graph = model.graph
+    names = TensorNames(graph)
+    refusals = []
+    is_changed = False
+    for node in list(graph.nodes):
+        if node.op != "BatchNormalization" or node.domain:
+            continue
+        reason = _fold(graph, node, names)
+        if reason:
+            refusals.append(Refusal(node=label(node), reason=reason))
+        else:
+            is_changed = True
+    if is_changed:
+        finish(graph)
+    return PassResult(is_changed=is_changed, refusals=tuple(refusals))
+
+
+def _fold(graph: gs.Graph, norm: gs.Node, names: TensorNames) -> str:
+    """Returns the reason when it was left alone."""
+    parameters = [constant(t) for t in norm.inputs[1:5]]
+    if any(p is None for p in parameters):
+        return "its parameters are not constants"
+    if norm.attrs.get("training_mode") or any(t.outputs or is_output(graph, t) for t in norm.outputs[1:]):
+        return "it runs in training mode, or its statistics are read"
+    source = norm.inputs[0]
+    maker = source.inputs[0] if len(source.inputs) == 1 else None
+    if maker is None or not any(maker is n for n in graph.nodes):
+        return "nothing in this graph is in front of it"
+    weights = linear_weights(maker)
+    if isinstance(weights, str):
+        return f"{maker.op} in front of it: {weights}"
+    if only_reader(graph, source) is not norm:
+        return f"{maker.op} {label(maker)!r} in front of it is read by others too"
+    scale, bias, mean, variance = (np.asarray(p, np.float64) for p in parameters)
+    factor = scale / np.sqrt(variance + float(norm.attrs.get("epsilon", 1e-5)))
+    if len(factor) != weights.channels:
+        return f"it has {len(factor)} channels, the {maker.op} in front of it {weights.channels}"
+    write_linear_weights(maker, scaled(weights, factor, bias - mean * factor), names)
+    output = norm.outputs[0]
+    norm.outputs.clear()
+    norm.inputs.clear()
+    maker.outputs[0] = output
+    return ""
+
+
+def scaled(
+    weights: LinearWeights, factor: npt.NDArray[np.float64], shift: npt.NDArray[np.float64]
+) -> LinearWeights:
+    """Weights of factor * y + shift, channel by channel."""
+    shape = [1] * weights.weight.ndim
+    shape[weights.axis] = -1
+    if weights.groups > 1 and weights.is_transposed:  # (Ci, Co / g, ...): each group's rows have their own channels
+        grouped = weights.weight.reshape(weights.groups, -1, *weights.weight.shape[1:])
+        spread = factor.reshape(weights.groups, 1, -1, *[1] * (weights.weight.ndim - 2))
+        weight = (grouped * spread).reshape(weights.weight.shape)
+    else:
+        weight = weights.weight * factor.reshape(shape)
+    return LinearWeights(
+        weight=weight,
+        bias=weights.bias * factor + shift,
+        axis=weights.axis,
+        channels=weights.channels,
+        groups=weights.groups,
+        is_transposed=weights.is_transposed,
+        dtype=weights.dtype,
+    )
