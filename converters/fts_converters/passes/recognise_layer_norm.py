@@ -28,19 +28,16 @@ def recognise_layer_norm(model: Model) -> PassResult:
     refusals = []
     is_changed = False
     for node in list(graph.nodes):
-        if _is_rms_norm(node, model.opset):
-            reason = "a root-mean-square norm: its operator needs opset 23, so it stays spelled out"
-            refusals.append(Refusal(node=label(node), reason=reason))
-            continue
         norm = find_spelled_norm(graph, node, model.opset)
         if norm is None:
+            if _is_rms_norm(node, model.opset):
+                reason = "a root-mean-square norm: its operator needs opset 23, so it stays spelled out"
+                refusals.append(Refusal(node=label(node), reason=reason))
             continue
         rank = len(norm.data.shape) if norm.data.shape is not None else 0
-        if not rank or norm.axes != tuple(range(norm.axes[0], rank)) or (rank >= 3 and norm.axes == tuple(range(2, rank))):
-            if rank < 3 or norm.axes != (rank - 1,):
-                continue
-        if norm.axes == tuple(range(2, rank)) and rank > 3:
-            continue
+        is_trailing = bool(rank) and norm.axes == tuple(range(norm.axes[0], rank))
+        if not is_trailing or (rank > 3 and norm.axes[0] == 2):
+            continue  # over all spatial axes: an instance norm
         reason = _replace(graph, norm, names, model.opset)
         if reason:
             refusals.append(Refusal(node=label(node), reason=reason))
@@ -62,6 +59,8 @@ def _replace(graph: gs.Graph, norm: SpelledNorm, names: TensorNames, opset: int)
         return "the sizes it normalises over are not known"
     shape = tuple(int(s) for s in sizes)
     affine = find_affine(graph, norm.last, lambda t: _is_parameter(t, shape))
+    if len(norm.data.shape) == 3 and norm.axes == (2,) and affine.last is norm.last:
+        return "over the last of three axes without parameters along it: left to InstanceNormalization"
     stem = norm.last.outputs[0].name
     scale = np.ones(shape, np.float32) if affine.scale is None else _filled(affine.scale, shape)
     inputs = [norm.data, names.constant(f"{stem}_scale", scale)]
