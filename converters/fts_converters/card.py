@@ -13,6 +13,7 @@ range = [0.0, 1.0]
 from __future__ import annotations
 
 import difflib
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -163,8 +164,8 @@ def _output_card(table: Mapping[str, Any], where: str) -> OutputCard:
     if bounds is None:
         return OutputCard(kind=kind)
     numbers = isinstance(bounds, list) and len(bounds) == 2 and all(isinstance(b, int | float) for b in bounds)
-    if not numbers or not bounds[0] < bounds[1]:
-        raise CardError(f"{where}: range = {bounds!r}, expected [low, high] with low < high")
+    if not numbers or not -math.inf < bounds[0] < bounds[1] < math.inf:
+        raise CardError(f"{where}: range = {bounds!r}, expected [low, high], two finite numbers with low < high")
     if kind == "tensor":
         raise CardError(f'{where}: range belongs to kind = "image"')
     return OutputCard(kind=kind, range=(float(bounds[0]), float(bounds[1])))

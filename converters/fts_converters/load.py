@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import external_data_helper, numpy_helper, shape_inference, version_converter
+from onnx import external_data_helper, helper, numpy_helper, shape_inference, version_converter
 
 from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError, UsageError
 from fts_converters.model import Model, model_from_proto
@@ -52,6 +53,7 @@ def load_model(source: str) -> Model:
     _refuse_unknown_types(proto, path)
     _check(proto, path)
     _refuse_nan_weights(proto, path)
+    _store_constants_as_tensors(proto)
     return model_from_proto(_bring_opset_into_range(proto, path), source=path.name, source_sha256=digest)
 
 
@@ -158,6 +160,12 @@ def _refuse_unknown_types(proto: onnx.ModelProto, path: Path) -> None:
                 raise ModelError(
                     f"model {str(path)!r}, {kind} {value.name!r}: type {value.type.WhichOneof('value')}, expected a tensor"
                 )
+    repeated = [name for name, count in Counter(v.name for v in proto.graph.output).items() if count > 1]
+    if repeated:
+        raise ModelError(
+            f"model {str(path)!r}: output {repeated[0]!r} is listed more than once, "
+            "expected every output once. Export it under one name, or copy it by an Identity node"
+        )
     if not proto.graph.input:
         raise ModelError(f"model {str(path)!r}: it has no inputs, so there is nothing to calibrate")
 
@@ -186,6 +194,35 @@ def _refuse_nan_weights(proto: onnx.ModelProto, path: Path) -> None:
                 f"{values.size} weights are NaN; expected finite numbers. The training run has diverged or the file is "
                 "damaged: export from a checkpoint with finite weights"
             )
+
+
+# Short spellings of Constant (opset 12 and newer) and the element type that the operator's specification gives them.
+CONSTANT_TYPES = {
+    "value_float": onnx.TensorProto.FLOAT,
+    "value_floats": onnx.TensorProto.FLOAT,
+    "value_int": onnx.TensorProto.INT64,
+    "value_ints": onnx.TensorProto.INT64,
+    "value_string": onnx.TensorProto.STRING,
+    "value_strings": onnx.TensorProto.STRING,
+}
+
+
+def _store_constants_as_tensors(proto: onnx.ModelProto) -> None:
+    """Rewrite Constant's short spellings as `value`: onnx-graphsurgeon reads value_float as a double."""
+    for graph in _graphs(proto.graph):
+        for node in graph.node:
+            if node.op_type != "Constant" or node.domain not in ("", "ai.onnx"):
+                continue
+            for attribute in list(node.attribute):
+                elem_type = CONSTANT_TYPES.get(attribute.name)
+                if elem_type is None:
+                    continue
+                value = helper.get_attribute_value(attribute)
+                values = list(value) if isinstance(value, list | tuple) else [value]
+                dims = [len(values)] if attribute.name.endswith("s") else []
+                tensor = helper.make_tensor(node.output[0], elem_type, dims, values)
+                node.attribute.remove(attribute)
+                node.attribute.append(helper.make_attribute("value", tensor))
 
 
 def _bring_opset_into_range(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:

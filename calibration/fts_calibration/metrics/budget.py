@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fts.errors import UsageError
 from fts_calibration.metrics.cosine import cosine_similarity
-from fts_calibration.metrics.psnr import psnr_db
+from fts_calibration.metrics.psnr import CEILING_DB, psnr_db
 from fts_calibration.metrics.sqnr import sqnr_db
 from fts_calibration.metrics.ssim import ssim
 
@@ -26,6 +26,8 @@ Metric = Callable[[npt.NDArray[np.generic], npt.NDArray[np.generic], float], flo
 Statistic = Literal["plain", "min", "mean"]
 
 METRICS: Mapping[str, Metric] = {"psnr": psnr_db, "sqnr": sqnr_db, "ssim": ssim, "cosine": cosine_similarity}
+# What a metric gives where nothing is left of the output.
+WORST: Mapping[str, float] = {"psnr": -CEILING_DB, "sqnr": -CEILING_DB, "ssim": -1.0, "cosine": -1.0}
 # Below this many samples a mean says little, so the worst sample counts (DESIGN: --budget).
 ENOUGH_FOR_A_MEAN = 20
 DEFAULT_IMAGE, DEFAULT_TENSOR = "psnr>=30", "sqnr>=20"
@@ -44,6 +46,10 @@ class Budget:
     metric: str
     statistic: Statistic
     at_least: float
+
+    def figure(self, value: float) -> str:
+        """A value of the metric for people: dB to 0.01, similarities to 0.0001, where 0.9996 and 1 differ a lot."""
+        return f"{value:.2f}" if self.metric in ("psnr", "sqnr") else f"{value:.4f}"
 
     def __str__(self) -> str:
         suffix = "" if self.statistic == "plain" else f".{self.statistic}"

@@ -48,7 +48,8 @@ def collect_min_max(
     high: list[Bounds] = []
     samples = 0
     for feed in feeds:
-        bounds = [np.asarray(v, np.float32).reshape(-1) for v in session.run(dict(feed))[-2 * len(tensors) :]]
+        own_outputs = len(model.graph.output)
+        bounds = [np.asarray(v, np.float32).reshape(-1) for v in session.run(dict(feed))[own_outputs:]]
         _refuse_non_finite(model, tensors, bounds, samples)
         least, greatest = bounds[0::2], bounds[1::2]
         low = [np.minimum(a, b) for a, b in zip(low, least, strict=True)] if low else least
@@ -58,6 +59,8 @@ def collect_min_max(
     ranges: dict[str, TensorRange] = {}
     channel_ranges: dict[str, tuple[TensorRange, ...]] = {}
     for name, a, b in zip(tensors, low, high, strict=bool(samples)):
+        if _is_empty(a, b):
+            a, b = np.zeros_like(a), np.zeros_like(b)
         ranges[name] = TensorRange(low=float(a.min()), high=float(b.max()))
         if name in channel_ranks:
             pairs = zip(a.tolist(), b.tolist(), strict=True)
@@ -88,9 +91,14 @@ def _with_bounds(model: onnx.ModelProto, tensors: Sequence[str], channel_ranks: 
     return watched
 
 
+def _is_empty(low: Bounds, high: Bounds) -> bool:
+    """True for the bounds of a tensor without elements: the neutral elements of minimum and maximum."""
+    return bool(np.all(low == np.inf) and np.all(high == -np.inf))
+
+
 def _refuse_non_finite(model: onnx.ModelProto, tensors: Sequence[str], bounds: Sequence[Bounds], sample: int) -> None:
-    affected = {t for t, *pair in zip(tensors, bounds[0::2], bounds[1::2], strict=True)
-                if not all(np.isfinite(b).all() for b in pair)}  # fmt: skip
+    affected = {t for t, low, high in zip(tensors, bounds[0::2], bounds[1::2], strict=True)
+                if not (np.isfinite(low).all() and np.isfinite(high).all()) and not _is_empty(low, high)}  # fmt: skip
     if not affected:
         return
     order = [i.name for i in model.graph.input] + [o for n in model.graph.node for o in n.output]

@@ -159,4 +159,4 @@ def _reserve(score: Score) -> float:
 
 def _tell(scores: tuple[Score, ...]) -> str:
     score = worst(scores)
-    return f"{score.budget.metric} {score.value:.2f} on {score.output!r}"
+    return f"{score.budget.metric} {score.budget.figure(score.value)} on {score.output!r}"
