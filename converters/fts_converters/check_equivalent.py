@@ -12,6 +12,7 @@ import numpy.typing as npt
 import onnx
 
 from fts.engines.onnxruntime_session import open_session
+from fts.errors import EngineError
 
 # Of the output's range. Folding reorders float32 sums, so bits may differ; anything above is another function.
 TOLERANCE = 1e-4
@@ -33,7 +34,15 @@ def check_equivalent(
     names = [o.name for o in before.graph.output]
     first = open_session(before.SerializeToString(), what=what)
     second = open_session(after.SerializeToString(), what=f"{what} (cleaned)")
-    for name, a, b in zip(names, first.run(feed), second.run(feed), strict=True):
+    try:
+        outputs = first.run(feed)
+    except EngineError as cause:
+        sizes = ", ".join(f"{name}={'x'.join(map(str, array.shape))}" for name, array in feed.items())
+        raise EngineError(
+            f"model {what!r} with {sizes}: a node cannot run in float, before anything was quantized: {cause}. "
+            "Use --shape with sizes the net can take, or correct the export"
+        ) from cause
+    for name, a, b in zip(names, outputs, second.run(feed), strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             raise CleaningChangedTheNet(f"{what}, output {name!r}: {a.dtype}{a.shape} became {b.dtype}{b.shape}")
         if not _close(a, b):
