@@ -25,7 +25,6 @@ from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.manifest import OutputEntry
 from fts.vocabulary.plan import NodePlan, Plan
 from fts_calibration.dataset.calibration_set import CalibrationSet, Split
-from fts_calibration.dataset.input_request import Feed
 from fts_calibration.dataset.source import open_calibration
 from fts_calibration.dataset.splits import deal_splits
 from fts_calibration.metrics.budget import Budget, default_budget
@@ -37,7 +36,7 @@ from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
 from fts_converters.contract import InputContract, decide_inputs, decide_outputs
 from fts_converters.freeze import freeze
-from fts_converters.golden import synthetic_feeds
+from fts_converters.golden import GoldenSample, synthetic_samples
 from fts_converters.load import load_model
 from fts_converters.macs import MAC_OPS
 from fts_converters.model import Model, tensor_specs
@@ -269,14 +268,14 @@ def _search(
 
 def _golden(prepared: _Prepared, encoded: onnx.ModelProto, exact: bool) -> Golden:
     if prepared.golden is not None:
-        feeds: Sequence[Feed] = tuple(prepared.golden.feeds("calibrate"))
+        samples = tuple(GoldenSample(feed=f, frames={}) for f in prepared.golden.feeds("calibrate"))
         source = "given"
     else:
         first = next(iter(prepared.data.feeds("calibrate")))
-        feeds, source = synthetic_feeds(prepared.inputs, prepared.moments, first), "synthetic"
+        samples, source = synthetic_samples(prepared.inputs, prepared.moments, first), "synthetic"
     fp32 = open_session(prepared.net.SerializeToString(), what="the cleaned net")
     engine = open_session(encoded.SerializeToString(), exact_u8s8=exact, what="the encoded graph")
-    return make_golden(feeds, fp32, engine, source)
+    return make_golden(samples, fp32, engine, source)
 
 
 def _provenance(request: ConvertRequest, prepared: _Prepared, dialect: Dialect) -> dict[str, Any]:

@@ -6,17 +6,17 @@ What it does *not* do: change what the net computes. Every refusal names the nod
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError
 from onnx import external_data_helper, helper, numpy_helper, shape_inference, version_converter
 
-from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError, UsageError
+from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError
+from fts_converters.load_torch import is_torch_source, proto_from_torch
 from fts_converters.model import Model, model_from_proto
 
 # Per-channel DequantizeLinear exists from opset 13 on; above 21 the oldest supported onnxruntime (1.19) cannot load it.
@@ -27,25 +27,24 @@ MAC_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 
 def load_model(source: str) -> Model:
-    """Read an ONNX file.
+    """Read a net.
 
     Args:
-        source: Path of the file; external data is looked for beside it and nowhere else.
+        source: Path of an ONNX file (external data is looked for beside it and nowhere else), or a torch source.
 
     Raises:
-        UsageError: The source is of a kind this version does not read.
+        MissingDependencyError: A torch source, and torch is not installed.
         ModelFileError: Missing, unreadable, or no ONNX file.
         ModelError: Invalid graph; UnsupportedOpError: an operator of a private domain; NonFiniteValueError: NaN weights.
     """
-    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", source) or source.endswith(".pt2"):
-        raise UsageError(
-            f"model {source!r}: torch input (.pt2 or package.module:factory) is not in this version; "
-            "export the net to ONNX and pass that file"
-        )
-    path = Path(source)
-    proto = _read_proto(path)
-    _refuse_outside_external_data(proto, path)
-    _load_external_data(proto, path)
+    if is_torch_source(source):
+        proto = proto_from_torch(source)
+        path = Path(source)
+    else:
+        path = Path(source)
+        proto = _read_proto(path)
+        _refuse_outside_external_data(proto, path)
+        _load_external_data(proto, path)
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
     _drop_inputs_with_initializer(proto)
     _refuse_private_domains(proto, path)

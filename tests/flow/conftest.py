@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,12 @@ def command_line(*arguments: object) -> list[str]:
 
 def convert_in_process_of_its_own(*arguments: object, cwd: Path, **environment: str) -> Ran:
     done = subprocess.run(
-        command_line(*arguments), cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+        command_line(*arguments),
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
 
@@ -62,10 +67,10 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory."""
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
+    return tmp_path
 
 
 def _in_process(main: Callable[[list[str]], int], arguments: tuple[object, ...], capsys: Any) -> Ran:
@@ -109,6 +114,4 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Converted:
     cache = str(tmp_path_factory.mktemp("shared-cache"))
     done = convert_in_process_of_its_own("net.onnx", *TARGET, "--calib", "photos", cwd=folder, FTS_CACHE=cache)
     assert done.code == 0, done.err
-    return Converted(
-        folder=folder, bundle=folder / "net.cpu-int8.fts", photos=photos, err=done.err, out=done.out
-    )
+    return Converted(folder=folder, bundle=folder / "net.cpu-int8.fts", photos=photos, err=done.err, out=done.out)

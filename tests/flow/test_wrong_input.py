@@ -59,8 +59,6 @@ WRONG = (
     Wrong(id="model-folder", arguments="photos --calib photos", words=("model 'photos'", "cannot be read")),
     Wrong(id="model-text", arguments="notes.txt --calib photos", words=("'notes.txt'", "not an ONNX file")),
     Wrong(id="model-empty", arguments="empty.onnx --calib photos", words=("'empty.onnx'", "not an ONNX file")),
-    Wrong(id="model-torch", arguments="net.pt2 --calib photos", words=("torch", "not in this version", "ONNX")),
-    Wrong(id="model-reference", arguments="a.b:c --calib photos", words=("torch", "not in this version", "ONNX")),
     Wrong(id="unknown-size", arguments="sizes.onnx --calib photos", words=("'x'", "unknown high, wide", "--shape x=1x3x")),
     Wrong(id="batch-of-two", arguments="net.onnx --calib photos --shape x=2x3x16x16", words=("batch 2", "x=1x3x16x16")),
     Wrong(id="repeated-output", arguments="repeated.onnx --calib photos", words=("output 'y'", "more than once")),
@@ -110,7 +108,9 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_net(folder / "net.onnx", TENSOR)
     save_net(folder / "two.onnx", TWO_INPUTS)
     save_net(folder / "sizes.onnx", TENSOR.replace("1,3,16,16", "1,3,high,wide"))
-    save_net(folder / "repeated.onnx", TENSOR.replace("(float[1,3,16,16] y)", "(float[1,3,16,16] y, float[1,3,16,16] y)"))
+    save_net(
+        folder / "repeated.onnx", TENSOR.replace("(float[1,3,16,16] y)", "(float[1,3,16,16] y, float[1,3,16,16] y)")
+    )
     save_net(folder / "double.onnx", TENSOR.replace("float[", "double["), cast="float64")
     nothing = f"""net (float[1,3,16,16] x) => (float[1,3,16,16] y, float[1,0,16,16] z) {{
         y = {CONV}(x, w) at = Constant<value_ints=[0]>() axis = Constant<value_ints=[1]>() z = Slice(y, at, at, axis) }}"""
@@ -179,7 +179,11 @@ def _own_target(arguments: list[str], capsys: pytest.CaptureFixture[str]):  # ty
     [("cpu-int", ("'cpu-int'", "did you mean 'cpu-int8'")), ("orin-int8", ("'orin-int8'", "known targets"))],
 )
 def test_unknown_target_names_those_there_are(
-    target: str, words: tuple[str, ...], shelf: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    target: str,
+    words: tuple[str, ...],
+    shelf: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(shelf)
     before = everything_in(shelf)

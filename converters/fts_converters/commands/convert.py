@@ -146,13 +146,13 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         import onnx  # noqa: F401
         import onnx_graphsurgeon  # noqa: F401
-        import onnxruntime
     except ImportError as error:
         raise MissingDependencyError(
             f"converting needs the `convert` extra ({error.name or error} is missing): pip install 'fts-edge[convert]'"
         ) from error
+    from fts.engines.onnxruntime_session import import_onnxruntime
 
-    onnxruntime.set_default_logger_severity(4)  # its warnings about our intermediate graphs are not the user's
+    import_onnxruntime().set_default_logger_severity(4)  # its warnings about our intermediate graphs are not the user's
     from fts_converters.convert import convert
     from fts_converters.progress import Progress
 

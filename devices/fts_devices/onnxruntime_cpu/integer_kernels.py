@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-import onnxruntime as ort
+
+from fts.engines.onnxruntime_session import import_onnxruntime
 
 INTEGER_MAC_KERNELS = frozenset(
     {
@@ -52,6 +53,7 @@ class KernelReport:
 
 def optimised_graph(model: bytes) -> onnx.ModelProto:
     """The graph that ONNX Runtime executes on this machine's CPU for a model, at ORT_ENABLE_ALL."""
+    ort = import_onnxruntime()
     with tempfile.TemporaryDirectory(prefix="fts-kernels-") as folder:
         path = Path(folder) / "optimised.onnx"
         options = ort.SessionOptions()
