@@ -42,6 +42,7 @@ from fts_converters.macs import MAC_OPS
 from fts_converters.model import Model, tensor_specs
 from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versions
 from fts_converters.passes import clean
+from fts_converters.passes.name_nodes import name_nodes
 from fts_converters.progress import Progress
 from fts_converters.quantize.encode_qdq import encode_qdq
 from fts_converters.quantize.graph_index import GraphIndex
@@ -148,6 +149,7 @@ def _prepare(
     golden = _open_golden(request, decisions.live)
     progress.stage("clean", f"{len(model.graph.nodes)} nodes")
     freeze(model, decisions.shapes, decisions.frozen)
+    name_nodes(model)  # before it is run: onnxruntime refuses two nodes of one name
     before = model.to_proto()
     clean(model)
     net = model.to_proto()

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import external_data_helper, helper, numpy_helper, shape_inference, version_converter
+from onnx import external_data_helper, helper, inliner, numpy_helper, shape_inference, version_converter
 
 from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError
 from fts_converters.load_torch import is_torch_source, proto_from_torch
@@ -47,6 +47,7 @@ def load_model(source: str) -> Model:
         _load_external_data(proto, path)
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
     _drop_inputs_with_initializer(proto)
+    proto = _without_functions(proto, path)
     _refuse_private_domains(proto, path)
     _refuse_quantized(proto, path)
     _refuse_unknown_types(proto, path)
@@ -124,6 +125,19 @@ def _drop_inputs_with_initializer(proto: onnx.ModelProto) -> None:
         del proto.graph.input[:]
         proto.graph.input.extend(inputs)
         proto.ir_version = max(proto.ir_version, 4)
+
+
+def _without_functions(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    """Model-local functions written out: a node inside one has no place in a plan."""
+    if not proto.functions:
+        return proto
+    try:
+        return inliner.inline_local_functions(proto)
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(
+            f"model {str(path)!r}: its {len(proto.functions)} local functions cannot be inlined: {_first_lines(error)}. "
+            "Export without functions"
+        ) from error
 
 
 def _refuse_private_domains(proto: onnx.ModelProto, path: Path) -> None:

@@ -30,14 +30,20 @@ def arguments() -> tuple[str, ...]:
 
 
 def signalled(work: Path, stage: str, number: signal.Signals) -> tuple[int, str]:
-    """Send a signal as soon as the stage begins; returns the exit status and stderr."""
-    with subprocess.Popen(command_line(*arguments()), cwd=work, stderr=subprocess.PIPE, text=True) as process:
+    """Send a signal as soon as the stage begins; returns the exit status and stderr.
+
+    Ctrl-C reaches the process that verifies as well, as on a terminal.
+    """
+    with subprocess.Popen(
+        command_line(*arguments()), cwd=work, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         assert process.stderr is not None
         said = ""
         while line := process.stderr.readline():
             said += line
             if line.startswith(stage):
-                os.kill(process.pid, number)
+                send = os.killpg if number == signal.SIGINT else os.kill
+                send(process.pid, number)
                 break
         said += process.stderr.read()
     return process.returncode, said

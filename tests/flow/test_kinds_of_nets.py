@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper, parser
 
 import fts
 from fts.bundle.archive import open_bundle
 from fts.engines.onnxruntime_session import open_session
 
 from .conftest import Run, report_of
-from .nets import CONV, TENSOR, save_feeds, save_net, save_pictures
+from .nets import CONV, TENSOR, save_feeds, save_net, save_pictures, weights
 
 IN, OUT = "float[1,3,16,16] x", "float[1,3,16,16] y"
 
@@ -247,3 +249,56 @@ def test_raw_bytes_calibrate_a_net_of_bytes(place: Path, fts_convert: Run) -> No
     save_feeds(place / "feeds", 4, {"x": (1, 3, 16, 16)}, dtype="uint8")
     done = fts_convert("net.onnx", "--calib", "feeds")
     assert done.code == 0, done.err
+
+
+def test_functions_of_the_model_are_written_out_and_quantized(place: Path, fts_convert: Run) -> None:
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17, "local": 1]>
+        net ({IN}, float[3,3,3,3] w) => ({OUT}) {{ y = local.block(x, w) }}
+        <opset_import: ["": 17], domain: "local"> block (a, b) => (c) {{ d = {CONV}(a, b) c = Relu(d) }}""")
+    del model.graph.input[1]
+    model.graph.initializer.append(numpy_helper.from_array(weights()["w"], "w"))
+    onnx.save(model, place / "net.onnx")
+    save_pictures(place / "photos", 4)
+    done = fts_convert("net.onnx", "--calib", "photos")
+    assert done.code == 0, done.err
+    report = report_of(place / "net.cpu-int8.fts")
+    assert report["integer_mac_share"] == 1.0
+    assert {n["op_type"] for n in report["nodes"]} == {"Conv", "Relu"}
+
+
+def test_nodes_of_one_name_are_told_apart(place: Path, fts_convert: Run) -> None:
+    path = save_net(place / "net.onnx", f"net ({IN}) => ({OUT}) {{ a = {CONV}(x, w) y = {CONV}(a, w) }}")
+    model = onnx.load(path)
+    for node in model.graph.node:
+        node.name = "conv"
+    onnx.save(model, path)
+    save_pictures(place / "photos", 4)
+    done = fts_convert("net.onnx", "--calib", "photos")
+    assert done.code == 0, done.err
+    assert [n["name"] for n in report_of(place / "net.cpu-int8.fts")["nodes"]] == ["conv", "conv#2"]
+
+
+def test_an_input_without_axes_keeps_its_shape(place: Path, fts_convert: Run) -> None:
+    save_net(place / "net.onnx", f"net ({IN}, float strength) => ({OUT}) {{ a = {CONV}(x, w) y = Mul(a, strength) }}")
+    save_feeds(place / "feeds", 4, {"x": (1, 3, 16, 16), "strength": ()})
+    done = fts_convert("net.onnx", "--calib", "feeds")
+    assert done.code == 0, done.err
+    with fts.load("net.cpu-int8.fts", simulate=True) as model:
+        assert model.inputs[1].shape == ()
+        frame = np.zeros((16, 16, 3), np.uint8)
+        assert model(frame, inputs={"strength": 0.5}).tensors["y"].shape == (1, 3, 16, 16)
+
+
+@pytest.mark.parametrize("names", [("in/put:0", "out/put:0"), ("../x", "../../y"), ("x=1", 'y"q'), ("ü x", "日本")])
+def test_any_names_of_tensors_reach_the_app(names: tuple[str, str], place: Path, fts_convert: Run) -> None:
+    path = save_net(place / "net.onnx", TENSOR)
+    model = onnx.load(path)
+    model.graph.input[0].name = model.graph.node[0].input[0] = names[0]
+    model.graph.output[0].name = model.graph.node[0].output[0] = names[1]
+    onnx.save(model, path)
+    save_pictures(place / "photos", 4)
+    done = fts_convert("net.onnx", "--calib", "photos")
+    assert done.code == 0, done.err
+    with fts.load("net.cpu-int8.fts", simulate=True) as loaded:
+        assert set(loaded.infer({names[0]: np.zeros((1, 3, 16, 16), np.float32)})) == {names[1]}
+    assert {p.name for p in place.iterdir()} == {"net.onnx", "photos", "net.cpu-int8.fts", "net.cpu-int8.report"}
