@@ -12,7 +12,7 @@ import pytest
 
 from fts_converters.commands.convert import LATER_FLAGS
 
-from .conftest import TARGET, convert_in_process_of_its_own
+from .conftest import TARGET, Run, convert_in_process_of_its_own
 from .nets import TENSOR, save_net, save_pictures
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,6 +47,28 @@ def test_a_missing_library_is_exit_4_with_the_line_to_type(module: str, tmp_path
     assert "pip install" in done.err
     assert "Traceback" not in done.err
     assert sorted(path.name for path in work.iterdir()) == ["net.onnx", "photos"]
+
+
+@pytest.mark.parametrize(
+    ("lack", "words"),
+    [(OSError(28, "No space left on device"), ("disk is full", "TMPDIR")), (MemoryError(), ("too little memory",))],
+    ids=["disk", "memory"],
+)
+def test_a_full_machine_is_exit_4_and_no_defect_of_ours(
+    lack: Exception, words: tuple[str, ...], place: Path, fts_convert: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_net(place / "net.onnx", TENSOR)
+    save_pictures(place / "photos", 4)
+
+    def full(*arguments: object, **options: object) -> None:
+        raise lack
+
+    monkeypatch.setattr("fts_calibration.metrics.reference_outputs.np.save", full)
+    done = fts_convert("net.onnx", "--calib", "photos")
+    assert done.code == 4
+    assert not [word for word in words if word not in done.err], done.err
+    assert "Traceback" not in done.err
+    assert sorted(path.name for path in place.iterdir()) == ["net.onnx", "photos"]
 
 
 @pytest.mark.parametrize(
