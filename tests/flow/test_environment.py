@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fts_converters.commands import LATER
 from fts_converters.commands.convert import LATER_FLAGS
 
 from .conftest import TARGET, Run, convert_in_process_of_its_own
@@ -96,7 +97,8 @@ print("imported:", sorted(set(sys.modules) & set({HEAVY!r})))
     assert done.stdout.splitlines()[-1] == "imported: []"
 
 
-def test_the_readme_lists_every_flag_of_later_versions_and_no_other() -> None:
+def test_the_readme_lists_every_flag_and_command_of_later_versions_and_no_other() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     section = text.partition("\n## Not in this version\n")[2].partition("\n## ")[0]
     assert set(re.findall(r"`(--[a-z-]+)`", section)) == set(LATER_FLAGS)
+    assert set(re.findall(r"`fts ([a-z]+)`", section)) == set(LATER)

@@ -127,6 +127,13 @@ KINDS = (
         code=3,
         outputs=(("y", "float32", "image"),),
     ),
+    Kind(
+        id="sequence-inside",
+        text=f"""net ({IN}) => ({OUT}) {{
+            a = {CONV}(x, w) s = SequenceConstruct(a) first = Constant<value_int=0>() y = SequenceAt(s, first) }}""",
+        code=0,
+        outputs=(Y,),
+    ),
     Kind(id="old-opset", text=TENSOR, code=0, outputs=(Y,), opset=11),
 )  # fmt: skip
 
