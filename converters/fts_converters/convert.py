@@ -188,7 +188,7 @@ def _statistics(
     outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
     tensors = tensors_to_calibrate(candidates.units.values(), index, outputs)
     key = {
-        "stage": "min-max, 2",
+        "stage": "min-max, 3",
         "net": hashlib.sha256(index.model.SerializeToString(deterministic=True)).hexdigest(),
         "data": data.digest,
         "preprocessing": [repr(i.preprocessing) for i in inputs],
