@@ -34,11 +34,11 @@ from fts_calibration.statistics.statistics import Statistics, json_from_statisti
 from fts_converters.cache import StageCache, cache_folder
 from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
-from fts_converters.contract import InputContract, decide_inputs, decide_outputs
+from fts_converters.contract import InputContract, InputDecisions, decide_inputs, decide_outputs
 from fts_converters.freeze import freeze
 from fts_converters.golden import synthetic_feeds
 from fts_converters.load import load_model
-from fts_converters.model import Model, tensor_specs
+from fts_converters.model import Model, model_from_proto, tensor_specs
 from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versions
 from fts_converters.passes import clean
 from fts_converters.progress import Progress
@@ -144,7 +144,7 @@ def _prepare(
     data = _open_data(request, decisions.live, warnings)
     progress.stage("clean", f"{len(model.graph.nodes)} nodes")
     freeze(model, decisions.shapes, decisions.frozen)
-    before = model.to_proto()
+    before = _as_it_came(model, decisions)
     clean(model)
     net = model.to_proto()
     check_equivalent(before, net, next(iter(data.feeds("calibrate"))), what=model.source)
@@ -165,6 +165,15 @@ def _prepare(
         statistics=statistics,
         moments=moments,
     )
+
+
+def _as_it_came(model: Model, decisions: InputDecisions) -> onnx.ModelProto:
+    """The frozen net in the opset of its file: what all later forms of it are compared with."""
+    if model.original is None:
+        return model.to_proto()
+    original = model_from_proto(model.original, source=model.source, source_sha256=model.source_sha256)
+    freeze(original, decisions.shapes, decisions.frozen)
+    return original.to_proto()
 
 
 def _open_data(request: ConvertRequest, inputs: Sequence[InputContract], warnings: WarningLog) -> CalibrationSet:

@@ -88,12 +88,14 @@ def _with_bounds(model: onnx.ModelProto, tensors: Sequence[str], channel_ranks: 
         return name
 
     def constant(name: str, value: npt.NDArray[np.generic]) -> str:
-        watched.graph.initializer.append(numpy_helper.from_array(value, fresh(name)))
-        return watched.graph.initializer[-1].name
+        name = fresh(name)
+        watched.graph.initializer.append(numpy_helper.from_array(value, name))
+        return name
 
     def add(op_type: str, inputs: list[str], name: str, **attributes: Any) -> str:
-        watched.graph.node.append(helper.make_node(op_type, inputs, [fresh(name)], **attributes))
-        return watched.graph.node[-1].output[0]
+        name = fresh(name)
+        watched.graph.node.append(helper.make_node(op_type, inputs, [name], **attributes))
+        return name
 
     zero = constant("bounds_zero", np.zeros((), np.float32))
     for position, tensor in enumerate(tensors):
