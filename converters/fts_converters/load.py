@@ -64,6 +64,7 @@ def load_model(source: str) -> Model:
     _check(proto, path)
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
+    _give_constants_their_type(proto)
     _refuse_quantized(proto, path)
     _refuse_random(proto, path)
     _refuse_nan_weights(proto, path)
@@ -187,6 +188,16 @@ def _refuse_random(proto: onnx.ModelProto, path: Path) -> None:
                 f"model {str(path)!r}, node {node.name or list(node.output)!r}: {node.op_type} draws random numbers, so "
                 "that no two runs are equal and nothing can be measured against them. Export the net with fixed noise"
             )
+
+
+def _give_constants_their_type(proto: onnx.ModelProto) -> None:
+    """Constant(value_float=1) -> Constant(value=float32 tensor), because onnx-graphsurgeon folds the former as float64."""
+    dtypes = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+    for node in (n for n in _nodes(proto) if n.op_type == "Constant"):
+        for attribute in [a for a in node.attribute if a.name in dtypes]:
+            value = np.array(helper.get_attribute_value(attribute), dtypes[attribute.name])
+            node.attribute.remove(attribute)
+            node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(value)))
 
 
 def _refuse_large(proto: onnx.ModelProto, path: Path) -> None:
