@@ -42,6 +42,9 @@ LEAST_CHANNEL_SCALE = 2.0**-40
 FUSED_BETWEEN_DQ_AND_Q = frozenset(
     {"Add", "AveragePool", "Concat", "Conv", "GlobalAveragePool", "LeakyRelu", "Mul", "Sigmoid", "Softmax", "Where"}
 )
+# Those whose float weights and bias it quantizes itself, one scale a tensor, when data comes out of a DQ and goes into a Q
+# (its weight_bias_quantization.cc): ConvTranspose would run in float on 8-bit weights.
+WEIGHTS_QUANTIZED_BY_ENGINE = frozenset({"Conv", "ConvTranspose", "Gemm"})
 # And those it fuses behind DQ alone, whoever reads them.
 FUSED_BEHIND_DQ = frozenset({"Gemm", "MatMul"})
 # Operators that it removes in front of a Q or behind a DQ, so that a group can reach across them.
@@ -163,9 +166,13 @@ class _Encoder:
                 node.input[position] = self._add_constant(name, self.index.array(name), self._constant_grid(name), unit)
 
     def _would_be_fused(self, node: onnx.NodeProto) -> bool:
-        """Would ONNX Runtime make an integer kernel of a node that the plan keeps in float?"""
-        is_whole = node.op_type in FUSED_BEHIND_DQ or self._goes_to_integers(node.output[0])
-        if not is_whole or node.op_type not in FUSED_BEHIND_DQ | FUSED_BETWEEN_DQ_AND_Q:
+        """Would ONNX Runtime make an integer kernel, or integer weights, of a node that the plan keeps in float?"""
+        if node.op_type not in FUSED_BETWEEN_DQ_AND_Q | WEIGHTS_QUANTIZED_BY_ENGINE | FUSED_BEHIND_DQ:
+            return False
+        goes_to_integers = self._goes_to_integers(node.output[0])
+        if node.op_type in WEIGHTS_QUANTIZED_BY_ENGINE and goes_to_integers and self._comes_from_integers(node.input[0]):
+            return True
+        if not goes_to_integers and node.op_type not in FUSED_BEHIND_DQ:
             return False
         floats = [i for i in node.input if i and self.index.dtype(i) == "float32"]
         return bool(floats) and all(self._comes_from_integers(i) for i in floats)

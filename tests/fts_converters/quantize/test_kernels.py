@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from onnx import TensorProto, numpy_helper
+
+from fts_devices.onnxruntime_cpu.integer_kernels import optimised_graph
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,7 +26,12 @@ def noise(*shape: int, seed: int = 0) -> np.ndarray:
     return (np.random.default_rng(seed).normal(size=shape) * 0.3).astype(np.float32)
 
 
-COMMON = {"w": noise(8, 3, 3, 3, seed=1), "w2": noise(8, 8, 3, 3, seed=2), "b": noise(8, seed=3), "v": noise(8, 3, 3, 3)}
+COMMON = {
+    "w": noise(8, 3, 3, 3, seed=1),
+    "w2": noise(8, 8, 3, 3, seed=2),
+    "b": noise(8, seed=3),
+    "v": noise(8, 3, 3, 3),
+}
 X = "g (float[1,3,8,8] x) => (float[1,8,H,W] y) { %s }"
 BETWEEN = X % "a = Conv<pads=[1,1,1,1]>(x,w,b) %s y = Conv(t,w2)"
 KINDS = [
@@ -197,7 +205,9 @@ def test_becomes_its_integer_kernel(bench, kind):
 @pytest.mark.parametrize("opset", [13, 14, 17, 18, 19, 20, 21])
 @pytest.mark.parametrize("dialect", ["any", "vnni"])
 def test_becomes_integer_in_every_opset_and_dialect(bench, opset, dialect):
-    net = bench.net(X % "h = Conv(x,w,b) r = Relu(h) y = Conv(r,w2)", opset, w=COMMON["w"], b=COMMON["b"], w2=COMMON["w2"])
+    net = bench.net(
+        X % "h = Conv(x,w,b) r = Relu(h) y = Conv(r,w2)", opset, w=COMMON["w"], b=COMMON["b"], w2=COMMON["w2"]
+    )
     trial = bench.trial(net, dialect=dialect)
     assert trial.kernels.kernels["QLinearConv"] == 2
     assert trial.sqnr_db() > LEAST_SQNR_DB
@@ -309,6 +319,10 @@ FUSED_ANYWAY = {
     "Mul": "r = Mul(h,h)",
     "Concat": "r = Concat<axis=2>(h,h)",
     "MatMul": "r = MatMul(h,h)",
+    "Conv": "r = Conv(h,q,b)",
+    "Conv with computed weights (F22)": "e = ReduceMean<axes=[0,2,3]>(h) u = Mul(q,e) r = Conv(h,u)",
+    "Conv before Relu": "a = Conv(h,q,b) r = Relu(a)",
+    "ConvTranspose": "r = ConvTranspose(h,q,b)",
 }
 
 
@@ -318,9 +332,13 @@ def test_runs_in_float_what_the_plan_keeps_in_float(bench, name, also_read_by_in
     """onnxruntime fuses DQ -> op -> Q unasked, and refused to load the graph where a DQ had one grid a channel."""
     second, z = ("z = Conv(h,p)", ", float[1,8,6,6] z") if also_read_by_integers else ("", "")
     text = f"g (float[1,3,8,8] x) => (float[1,8,H,W] y{z}) {{ h = Conv(x,w,b) {FUSED_ANYWAY[name]} y = Conv(r,p) {second} }}"
-    constants = {"w": COMMON["w"], "b": COMMON["b"], "p": noise(8, 8, 1, 1)} | ({"c": np.array(True)} if "Where" in name else {})
+    constants = {"w": COMMON["w"], "b": COMMON["b"], "p": noise(8, 8, 1, 1)} | (
+        {"c": np.array(True)} if "Where" in name else {}
+    )
+    constants |= {"q": noise(8, 8, 1, 1)} if "Conv" in name else {}
     net = bench.net(text, **constants)
-    between = [n.name for n in net.graph.node if "Conv" not in n.name]
+    ends = {net.graph.node[0].name, *(n.name for n in net.graph.node if "y" in n.output or "z" in n.output)}
+    between = [n.name for n in net.graph.node if n.name not in ends]
     trial = bench.trial(net, kept_float={n: "kept for the budget" for n in between})
     assert {trial.precision(n) for n in between} == {"fp32"}
     assert set(trial.kernels.kernels) & {
@@ -329,3 +347,15 @@ def test_runs_in_float_what_the_plan_keeps_in_float(bench, name, also_read_by_in
     } == set()  # fmt: skip
     assert trial.kernels.integer_mac_share == pytest.approx(trial.plan.planned_integer_share)
     assert trial.sqnr_db() > LEAST_SQNR_DB
+
+
+def test_weights_of_a_float_convtranspose_stay_float(bench):
+    """onnxruntime would quantize them, and run the operator in float on 8-bit weights."""
+    text = "g (float[1,3,8,8] x) => (float[1,8,8,8] y, float[1,8,6,6] z) { h = Conv(x,w,b) r = ConvTranspose(h,q) y = Conv(r,p) z = Conv(h,p) }"
+    net = bench.net(text, w=COMMON["w"], b=COMMON["b"], q=noise(8, 8, 3, 3), p=noise(8, 8, 1, 1))
+    trial = bench.trial(net)
+    assert trial.precision("ConvTranspose_1") == "fp32"
+    optimised = optimised_graph(trial.encoded.model.SerializeToString())
+    floats = {t.name: numpy_helper.to_array(t) for t in optimised.graph.initializer if t.data_type == TensorProto.FLOAT}
+    (transposed,) = [n for n in optimised.graph.node if n.op_type == "ConvTranspose"]
+    np.testing.assert_array_equal(floats[transposed.input[1]], noise(8, 8, 3, 3))
