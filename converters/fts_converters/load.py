@@ -26,7 +26,7 @@ OLDEST_RUNNABLE_OPSET = 7
 KNOWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 # Operators of quantized nets: QuantizeLinear, DynamicQuantizeMatMul, QLinearAdd, QGemm, MatMulInteger, MatMulNBits ...
 QUANTIZED = re.compile(
-    r".*Quantize.*|QLinear.*|Q(Gemm|Attention|Ordered).*|.*Integer(ToFloat)?|MatMul(NBits|Bnb4|Fp.*)"
+    r".*[Qq]uantize.*|QLinear.*|Q(Gemm|Attention|Ordered).*|.*Integer(ToFloat)?|MatMul(NBits|Bnb4|Fp.*)"
 )
 # Operators whose outputs differ from run to run, so that no two nets can be compared.
 RANDOM = frozenset(

@@ -47,8 +47,11 @@ FUSED_BETWEEN_DQ_AND_Q = frozenset(
 WEIGHTS_QUANTIZED_BY_ENGINE = frozenset({"Conv", "ConvTranspose", "Gemm"})
 # And those it fuses behind DQ alone, whoever reads them.
 FUSED_BEHIND_DQ = frozenset({"Gemm", "MatMul"})
-# Operators that it removes in front of a Q or behind a DQ, so that a group can reach across them.
-REMOVED_BY_ENGINE = frozenset({"Cast", "Clip", "Dropout", "Identity", "Relu"})
+# Operators that it removes in front of a Q, or across which it moves a Q or a DQ: a group can reach over them.
+CROSSED_BY_ENGINE = frozenset(
+    {"Cast", "Clip", "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Relu", "Reshape"}
+    | {"Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +173,11 @@ class _Encoder:
         if node.op_type not in FUSED_BETWEEN_DQ_AND_Q | WEIGHTS_QUANTIZED_BY_ENGINE | FUSED_BEHIND_DQ:
             return False
         goes_to_integers = self._goes_to_integers(node.output[0])
-        if node.op_type in WEIGHTS_QUANTIZED_BY_ENGINE and goes_to_integers and self._comes_from_integers(node.input[0]):
+        if (
+            node.op_type in WEIGHTS_QUANTIZED_BY_ENGINE
+            and goes_to_integers
+            and self._comes_from_integers(node.input[0])
+        ):
             return True
         if not goes_to_integers and node.op_type not in FUSED_BEHIND_DQ:
             return False
@@ -179,13 +186,13 @@ class _Encoder:
 
     def _comes_from_integers(self, name: str) -> bool:
         producer = self.index.producers.get(name)
-        if name in self.by_output or producer is None or producer.op_type not in REMOVED_BY_ENGINE:
+        if name in self.by_output or producer is None or producer.op_type not in CROSSED_BY_ENGINE:
             return name in self.by_output
         return self._comes_from_integers(producer.input[0])
 
     def _goes_to_integers(self, name: str) -> bool:
         readers: Iterable[onnx.NodeProto] = self.index.readers.get(name, ())
-        passed = (r.output[0] for r in readers if r.op_type in REMOVED_BY_ENGINE)
+        passed = (o for r in readers if r.op_type in CROSSED_BY_ENGINE for o in r.output)
         return name in self.quantized or any(self._goes_to_integers(p) for p in passed)
 
     def _is_read_in_float(self, name: str) -> bool:
