@@ -108,7 +108,7 @@ def test_refuses_values_that_are_no_rows_of_numbers(card, tmp_path, rows):
 
 def test_never_unpickles(card, tmp_path):
     np.save(tmp_path / "rows.npy", np.array([{}], object), allow_pickle=True)
-    with pytest.raises(CardError, match="cannot be read as .npy"):
+    with pytest.raises(CardError, match=r"cannot be read as \.npy"):
         card("[inputs.x]\nvalues = 'rows.npy'")
 
 

@@ -221,8 +221,8 @@ def test_a_private_operator_names_node_operator_and_domain(save, place):
 @pytest.mark.parametrize(
     ("op_type", "domain"),
     [
-        ("QuantizeLinear", ""), ("DequantizeLinear", ""), ("DynamicQuantizeLinear", ""), ("QLinearConv", ""), ("MatMulInteger", ""),
-        ("QLinearAdd", "com.microsoft"), ("QGemm", "com.microsoft"), ("MatMulNBits", "com.microsoft"),
+        ("QuantizeLinear", ""), ("DequantizeLinear", ""), ("DynamicQuantizeLinear", ""), ("QLinearConv", ""),
+        ("MatMulInteger", ""), ("QLinearAdd", "com.microsoft"), ("QGemm", "com.microsoft"), ("MatMulNBits", "com.microsoft"),
         ("DynamicQuantizeMatMul", "com.microsoft"),
     ],
 )  # fmt: skip
@@ -288,7 +288,7 @@ def test_a_net_without_inputs_is_refused(save):
 def test_an_invalid_graph_is_refused_with_the_checkers_words(save):
     model = net()
     model.graph.node[0].input[0] = "nowhere"
-    with pytest.raises(ModelError, match="invalid ONNX.*nowhere"):
+    with pytest.raises(ModelError, match=r"invalid ONNX.*nowhere"):
         load_model(save(model))
 
 
@@ -305,7 +305,8 @@ def test_local_functions_become_plain_nodes(save):
 
 
 def test_float_constants_given_as_attributes_stay_float32(save):
-    text = "g (float[1,3,8,8] x) => (float[1,3,8,8] y) { k = Constant<value_float=0.5>() s = Constant<value_ints=[1,3,8,8]>() e = Expand(k,s) y = Mul(x,e) }"
+    constants = "k = Constant<value_float=0.5>() s = Constant<value_ints=[1,3,8,8]>()"
+    text = f"g (float[1,3,8,8] x) => (float[1,3,8,8] y) {{ {constants} e = Expand(k,s) y = Mul(x,e) }}"
     model = load_model(save(net(text)))
     model.graph.fold_constants(error_ok=False).cleanup()
     feed = {"x": np.ones((1, 3, 8, 8), np.float32)}
@@ -337,12 +338,14 @@ OLD = [
     Old(name="ReduceSum 1", opset=11, text="g (float[1,8,4,4] x) => (float[1,8] y) { y = ReduceSum<axes=[2,3],keepdims=0>(x) }"),
     Old(name="Upsample 7", opset=7, text=PICTURE % 'y = Upsample<mode="nearest",scales=[1.0,1.0,2.0,2.0]>(x)'),
     *(
-        Old(name=f"{op} {mode} {factor}", opset=opset, text=PICTURE % f'y = {op}<mode="{mode}">(x,s)', constants=scales(1, 1, factor, factor))
+        Old(name=f"{op} {mode} {factor}", opset=opset, text=PICTURE % f'y = {op}<mode="{mode}">(x,s)',
+            constants=scales(1, 1, factor, factor))
         for op, opset, factors in (("Upsample", 9, (2, 1.5)), ("Resize", 10, (2, 3, 1.5, 0.5, 0.7)))
         for mode in ("nearest", "linear")
         for factor in factors
     ),
-    Old(name="Resize 11", opset=11, text=PICTURE % 'y = Resize<mode="cubic",coordinate_transformation_mode="align_corners">(x,r,s)',
+    Old(name="Resize 11", opset=11,
+        text=PICTURE % 'y = Resize<mode="cubic",coordinate_transformation_mode="align_corners">(x,r,s)',
         constants=(("r", np.zeros(0, np.float32)), *scales(1, 1, 2, 2))),
 ]  # fmt: skip
 

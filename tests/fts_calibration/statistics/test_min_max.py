@@ -91,7 +91,8 @@ def test_a_tensor_without_elements_has_range_zero():
 
 
 def test_names_in_use_are_not_taken_again():
-    text = "g (float[1,3,8,8] x) => (float[1,3,8,8] bounds_zero) { bounds_0_ReduceMin = Neg(x) bounds_zero = Abs(bounds_0_ReduceMin) }"
+    body = "bounds_0_ReduceMin = Neg(x) bounds_zero = Abs(bounds_0_ReduceMin)"
+    text = f"g (float[1,3,8,8] x) => (float[1,3,8,8] bounds_zero) {{ {body} }}"
     found = collect_min_max(net(17, text, bounds_0_axes=np.array([1])), samples(2), ("x", "bounds_zero"), {"x": 4})
     assert found.ranges["bounds_zero"].high == max(-found.ranges["x"].low, found.ranges["x"].high)
 

@@ -278,7 +278,8 @@ def test_names_inside_a_subgraph_are_not_shadowed(bench, two):
 def test_a_tensor_read_by_a_subgraph_an_output_and_integers_at_once(bench, two):
     text = """g (float[1,3,8,8] x, float[1] s) => (float[1,8,4,4] y, float[1,8,6,6] z, float[1,8,6,6] h) {
         h = Conv(x,w,b) y = Conv(h,w2) q = ReduceMax<keepdims=0>(s) c = Greater(q,o)
-        z = If(c) <then_branch = t () => (float[1,8,6,6] a) { a = Relu(h) }, else_branch = e () => (float[1,8,6,6] d) { d = Neg(h) }> }"""
+        z = If(c) <then_branch = t () => (float[1,8,6,6] a) { a = Relu(h) },
+                   else_branch = e () => (float[1,8,6,6] d) { d = Neg(h) }> }"""
     trial = bench.trial(bench.net(text, **two, o=np.float32(0)))
     assert [o.name for o in trial.encoded.model.graph.output] == ["y", "z", "h"]
     assert trial.kernels.integer_mac_share == 1.0

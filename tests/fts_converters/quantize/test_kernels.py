@@ -351,7 +351,8 @@ def test_runs_in_float_what_the_plan_keeps_in_float(bench, name, also_read_by_in
 
 def test_weights_of_a_float_convtranspose_stay_float(bench):
     """onnxruntime would quantize them, and run the operator in float on 8-bit weights."""
-    text = "g (float[1,3,8,8] x) => (float[1,8,8,8] y, float[1,8,6,6] z) { h = Conv(x,w,b) r = ConvTranspose(h,q) y = Conv(r,p) z = Conv(h,p) }"
+    body = "h = Conv(x,w,b) r = ConvTranspose(h,q) y = Conv(r,p) z = Conv(h,p)"
+    text = f"g (float[1,3,8,8] x) => (float[1,8,8,8] y, float[1,8,6,6] z) {{ {body} }}"
     net = bench.net(text, w=COMMON["w"], b=COMMON["b"], q=noise(8, 8, 3, 3), p=noise(8, 8, 1, 1))
     trial = bench.trial(net)
     assert trial.precision("ConvTranspose_1") == "fp32"

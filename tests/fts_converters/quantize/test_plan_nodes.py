@@ -9,7 +9,8 @@ from fts_converters.quantize.plan_nodes import plan_only, tensors_to_calibrate
 from fts_converters.quantize.units import find_candidates
 from fts_devices.profiles import load_profile
 
-BLOCK = "g (float[1,8,4,4] x) => (float[1,8,4,4] y) { h = Conv(x,w) s = Sigmoid(h) m = Mul(h,s) t = Transpose<perm=[0,1,3,2]>(m) y = Conv(t,w) }"
+BLOCK = """g (float[1,8,4,4] x) => (float[1,8,4,4] y)
+    { h = Conv(x,w) s = Sigmoid(h) m = Mul(h,s) t = Transpose<perm=[0,1,3,2]>(m) y = Conv(t,w) }"""
 
 
 @pytest.fixture
@@ -79,7 +80,8 @@ def test_macs_by_hand(op_type, inputs, output, attributes, macs):
 
 def test_names_of_an_index_hold_those_inside_subgraphs(bench):
     text = """g (float[2] x, bool c) => (float[2] y) { h = Neg(x)
-        y = If(c) <then_branch = t () => (float[2] a) { inner = Abs(h) a = Neg(inner) }, else_branch = e () => (float[2] b) { b = Abs(k) }> }"""
+        y = If(c) <then_branch = t () => (float[2] a) { inner = Abs(h) a = Neg(inner) },
+                   else_branch = e () => (float[2] b) { b = Abs(k) }> }"""
     index = GraphIndex(bench.net(text, k=np.ones(2, np.float32)))
     assert {"inner", "a", "b", "h", "k", "x", "y", "c"} <= index.names
     assert {"h", "k"} <= index.captured
