@@ -169,7 +169,10 @@ def _in_shape(value: npt.NDArray[np.generic], spec: TensorSpec) -> npt.NDArray[n
     dtype = np.dtype(spec.dtype)
     if dtype.kind in "iu" and value.dtype.kind == "f" and not np.array_equal(value, np.rint(value)):
         raise CardError(f"card, [inputs.{spec.name}]: value holds fractions, but the input is {spec.dtype}")
-    cast = value.astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = value.astype(dtype)
+    if not np.isfinite(cast).all() or (dtype.kind in "iu" and not np.array_equal(cast, value)):
+        raise CardError(f"card, [inputs.{spec.name}]: value holds numbers that {spec.dtype} cannot hold")
     filled = np.full(shape, cast, dtype) if value.ndim == 0 else cast.reshape(shape)
     filled.setflags(write=False)
     return filled
@@ -210,10 +213,10 @@ def _preprocessing(
         std=_per_channel(given.get("std", 1.0), channels, "std", spec),
         layout=layout,
         fit=given.get("fit", "letterbox"),
-        pad_value=_level(given.get("pad_value", 114), spec),
+        pad_value=_pad_value(given.get("pad_value", 114), spec),
     )
     if pre.scale == 0.0:
-        raise CardError(f"input {spec.name!r}: scale 0 makes every picture the same; expected for example 1/255")
+        raise CardError(f"input {spec.name!r}: scale 0 makes all pictures the same, expected another number")
     if any(s == 0.0 for s in pre.std):
         raise CardError(f"input {spec.name!r}: std {pre.std} holds 0, and pictures are divided by it")
     assumed = [f"{k} {getattr(pre, k)}" for k in ("color", "scale", "mean", "std", "layout", "fit") if k not in given]
@@ -225,16 +228,16 @@ def _preprocessing(
     return pre
 
 
+def _pad_value(value: Any, spec: TensorSpec) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 255:
+        raise CardError(f"input {spec.name!r}: pad_value = {value!r}, expected a whole number from 0 to 255")
+    return value
+
+
 def _number(value: Any, key: str, spec: TensorSpec) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
         raise CardError(f"input {spec.name!r}: {key} = {value!r}, expected a finite number")
     return float(value)
-
-
-def _level(value: Any, spec: TensorSpec) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 255:
-        raise CardError(f"input {spec.name!r}: pad_value = {value!r}, expected a whole number from 0 to 255")
-    return value
 
 
 def _per_channel(value: Any, channels: int, key: str, spec: TensorSpec) -> tuple[float, ...]:

@@ -34,12 +34,12 @@ from fts_calibration.statistics.statistics import Statistics, json_from_statisti
 from fts_converters.cache import StageCache, cache_folder
 from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
-from fts_converters.contract import InputContract, decide_inputs, decide_outputs
+from fts_converters.contract import InputContract, InputDecisions, decide_inputs, decide_outputs
 from fts_converters.freeze import freeze
 from fts_converters.golden import GoldenSample, synthetic_samples
 from fts_converters.load import load_model
 from fts_converters.macs import MAC_OPS
-from fts_converters.model import Model, tensor_specs
+from fts_converters.model import Model, model_from_proto, tensor_specs
 from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versions
 from fts_converters.passes import clean
 from fts_converters.passes.name_nodes import name_nodes
@@ -150,7 +150,7 @@ def _prepare(
     progress.stage("clean", f"{len(model.graph.nodes)} nodes")
     freeze(model, decisions.shapes, decisions.frozen)
     name_nodes(model)  # before it is run: onnxruntime refuses two nodes of one name
-    before = model.to_proto()
+    before = _as_it_came(model, decisions)
     clean(model)
     net = model.to_proto()
     check_equivalent(before, net, next(iter(data.feeds("calibrate"))), what=model.source)
@@ -172,6 +172,16 @@ def _prepare(
         statistics=statistics,
         moments=moments,
     )
+
+
+def _as_it_came(model: Model, decisions: InputDecisions) -> onnx.ModelProto:
+    """The frozen net in the opset of its file: what all later forms of it are compared with."""
+    if model.original is None:
+        return model.to_proto()
+    original = model_from_proto(model.original, source=model.source, source_sha256=model.source_sha256)
+    freeze(original, decisions.shapes, decisions.frozen)
+    name_nodes(original)
+    return original.to_proto()
 
 
 def _open_data(request: ConvertRequest, inputs: Sequence[InputContract], warnings: WarningLog) -> CalibrationSet:
@@ -202,7 +212,7 @@ def _statistics(
     outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
     tensors = tensors_to_calibrate(candidates.units.values(), index, outputs)
     key = {
-        "stage": "min-max, 2",
+        "stage": "min-max, 3",
         "net": hashlib.sha256(index.model.SerializeToString(deterministic=True)).hexdigest(),
         "data": _feeds_digest(data, inputs),
         "tensors": list(tensors),

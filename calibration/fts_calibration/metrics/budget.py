@@ -53,7 +53,8 @@ class Budget:
 
     def __str__(self) -> str:
         suffix = "" if self.statistic == "plain" else f".{self.statistic}"
-        return f"{self.metric}{suffix}>={self.at_least:g}"
+        short = f"{self.at_least:g}"
+        return f"{self.metric}{suffix}>={short if float(short) == self.at_least else repr(self.at_least)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
