@@ -171,7 +171,7 @@ def _output_card(table: Mapping[str, Any], where: str) -> OutputCard:
         return OutputCard(kind=kind)
     numbers = isinstance(bounds, list) and len(bounds) == 2 and all(_is_finite_number(b) for b in bounds)
     if not numbers or not bounds[0] < bounds[1]:
-        raise CardError(f"{where}: range = {bounds!r}, expected [low, high] with low < high")
+        raise CardError(f"{where}: range = {bounds!r}, expected [low, high], two finite numbers with low < high")
     if kind == "tensor":
         raise CardError(f'{where}: range belongs to kind = "image"')
     return OutputCard(kind=kind, range=(float(bounds[0]), float(bounds[1])))

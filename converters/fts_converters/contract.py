@@ -216,7 +216,7 @@ def _preprocessing(
         pad_value=_pad_value(given.get("pad_value", 114), spec),
     )
     if pre.scale == 0.0:
-        raise CardError(f"input {spec.name!r}: scale 0 makes all pictures the same, expected another number")
+        raise CardError(f"input {spec.name!r}: scale 0 makes all pictures the same, expected for example 1/255")
     if any(s == 0.0 for s in pre.std):
         raise CardError(f"input {spec.name!r}: std {pre.std} holds 0, and pictures are divided by it")
     assumed = [f"{k} {getattr(pre, k)}" for k in ("color", "scale", "mean", "std", "layout", "fit") if k not in given]

@@ -12,13 +12,14 @@ import pytest
 from fts.bundle.archive import open_bundle
 from fts.bundle.tensors_npz import arrays_from_npz
 from fts.engines.onnxruntime_session import open_session
+from fts.imaging.preprocess import tensor_from_frame
 from fts.vocabulary.manifest import InputEntry, OutputEntry
 from fts.vocabulary.preprocessing import Preprocessing
 from fts.vocabulary.tensor_spec import TensorSpec
 from fts_calibration.dataset.calibration_set import FileRecord
 from fts_calibration.metrics.budget import Score, parse_budget
 from fts_converters.contract import InputContract
-from fts_converters.golden import SAMPLES, golden_limits, synthetic_feeds
+from fts_converters.golden import SAMPLES, golden_limits, synthetic_samples
 from fts_converters.pack import Contents, make_golden, pack
 from fts_converters.quantize.search_budget import UnitLoss
 from fts_converters.report import metrics_json, report_json
@@ -31,7 +32,14 @@ def contract(layout: str = "nchw", dtype: str = "float32", side: int = 32) -> In
     return InputContract(spec=spec, kind="image", preprocessing=Preprocessing(layout=layout))
 
 
+# Golden pictures are 8-bit frames first, so a value may lie half a pixel step beyond the set's bounds.
+HALF_STEP = 0.5 / 255
+
 MOMENTS = {"x": {"mean": [0.2, 0.5, 0.7], "std": [0.05, 0.1, 0.1], "low": [0.0, 0.1, 0.3], "high": [0.6, 0.9, 1.0]}}
+
+
+def feeds_of(inputs, moments, first):
+    return [s.feed for s in synthetic_samples(inputs, moments, first)]
 
 
 # --- golden -------------------------------------------------------------------------------------------------------------
@@ -39,8 +47,8 @@ MOMENTS = {"x": {"mean": [0.2, 0.5, 0.7], "std": [0.05, 0.1, 0.1], "low": [0.0, 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 def test_synthetic_pictures_have_the_sets_statistics_and_are_the_same_every_time(layout):
-    feeds = synthetic_feeds([contract(layout)], MOMENTS, {})
-    again = synthetic_feeds([contract(layout)], MOMENTS, {})
+    feeds = feeds_of([contract(layout)], MOMENTS, {})
+    again = feeds_of([contract(layout)], MOMENTS, {})
     assert len(feeds) == SAMPLES
     assert all(np.array_equal(a["x"], b["x"]) for a, b in zip(feeds, again, strict=True))
     assert not np.array_equal(feeds[0]["x"], feeds[1]["x"])
@@ -51,7 +59,20 @@ def test_synthetic_pictures_have_the_sets_statistics_and_are_the_same_every_time
             # Zero mean and unit deviation by construction for the parts, not for their sum, and clipped at the bounds.
             assert plane.mean() == pytest.approx(MOMENTS["x"]["mean"][c], abs=0.2 * MOMENTS["x"]["std"][c])
             assert plane.std() == pytest.approx(MOMENTS["x"]["std"][c], rel=0.35)
-            assert MOMENTS["x"]["low"][c] - 1e-6 <= plane.min() <= plane.max() <= MOMENTS["x"]["high"][c] + 1e-6
+            assert (
+                MOMENTS["x"]["low"][c] - HALF_STEP <= plane.min() <= plane.max() <= MOMENTS["x"]["high"][c] + HALF_STEP
+            )
+
+
+def test_a_frame_stands_beside_each_picture_and_preprocessing_turns_it_into_the_tensor():
+    (sample, _) = synthetic_samples([contract()], MOMENTS, {})
+    tensor, _ = tensor_from_frame(sample.frames["x"], contract().spec, Preprocessing())
+    np.testing.assert_array_equal(tensor, sample.feed["x"])
+
+
+def test_raw_tensors_on_another_scale_come_without_a_frame():
+    moments = {"x": {"mean": [90.0] * 3, "std": [20.0] * 3, "low": [0.0] * 3, "high": [255.0] * 3}}
+    assert all(not s.frames for s in synthetic_samples([contract()], moments, {}))
 
 
 def test_integer_pictures_are_whole_and_tensor_inputs_take_turns():
@@ -59,7 +80,7 @@ def test_integer_pictures_are_whole_and_tensor_inputs_take_turns():
     values = np.arange(8, dtype=np.float32).reshape(2, 1, 4)
     age = InputContract(spec=TensorSpec(name="age", dtype="float32", shape=(1, 4)), kind="tensor", values=values)
     free = InputContract(spec=TensorSpec(name="z", dtype="float32", shape=(1, 2)), kind="tensor")
-    feeds = synthetic_feeds([contract(dtype="uint8"), age, free], moments, {"z": np.ones((1, 2), np.float32)})
+    feeds = feeds_of([contract(dtype="uint8"), age, free], moments, {"z": np.ones((1, 2), np.float32)})
     assert feeds[0]["x"].dtype == np.uint8
     assert [f["age"].tolist() for f in feeds] == [[[0, 1, 2, 3]], [[4, 5, 6, 7]]]
     assert [f["z"].tolist() for f in feeds] == [[[1, 1]], [[1, 1]]]
@@ -67,7 +88,7 @@ def test_integer_pictures_are_whole_and_tensor_inputs_take_turns():
 
 @pytest.mark.parametrize("side", [1, 2, 7])
 def test_the_smallest_pictures_are_finite(side):
-    assert all(np.isfinite(f["x"]).all() for f in synthetic_feeds([contract(side=side)], MOMENTS, {}))
+    assert all(np.isfinite(f["x"]).all() for f in feeds_of([contract(side=side)], MOMENTS, {}))
 
 
 def test_limits_are_the_formula_of_the_design():
@@ -197,7 +218,7 @@ def pack_one(bench, path):
         open_session(m.SerializeToString(), exact_u8s8=exact, threads=1)
         for m, exact in ((trial.index.model, False), (trial.encoded.model, True))
     ]
-    feeds = synthetic_feeds([contract(side=8)], MOMENTS, {})
+    samples = synthetic_samples([contract(side=8)], MOMENTS, {})
     contents = Contents(
         profile=profile,
         dialect=profile.dialects["any"],
@@ -205,7 +226,7 @@ def pack_one(bench, path):
         outputs=(OutputEntry(spec=TensorSpec(name="y", dtype="float32", shape=(1, 8, 6, 6)), kind="tensor"),),
         portable=trial.index.model,
         encoded=trial.encoded.model,
-        golden=make_golden(feeds, *sessions, "synthetic"),
+        golden=make_golden(samples, *sessions, "synthetic"),
         provenance={"model_sha256": "0" * 64, "calibration_sha256": "1" * 64, "tools": {}, "options": {}},
     )
     quality = {"budget": "psnr>=30", "met": True, "metrics": [], "integer_mac_share": 1.0}
@@ -233,7 +254,7 @@ def test_a_pack_holds_engine_portable_golden_and_report(bench, tmp_path):
     assert [(r.id, r.height_px, r.width_px) for r in manifest.rungs] == [("8x8", 8, 8)]
     golden = arrays_from_npz(bundle.read("golden.npz"))
     assert set(golden) == {
-        f"{k}/{i}/{n}" for i in range(SAMPLES) for k, n in (("in", "x"), ("fp32", "y"), ("engine", "y"))
+        f"{k}/{i}/{n}" for i in range(SAMPLES) for k, n in (("frame", "x"), ("in", "x"), ("fp32", "y"), ("engine", "y"))
     }
     a, b = (
         np.concatenate([golden[f"{k}/{i}/y"] for i in range(SAMPLES)]).astype(np.float64) for k in ("fp32", "engine")

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from fts.engines.onnxruntime_session import open_session
-from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError, UsageError
+from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError
 from fts_converters import load
 from fts_converters.check_equivalent import check_equivalent
 from fts_converters.load import load_model
@@ -57,12 +57,6 @@ def feed_of(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 # --- files --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("source", ["net.pt2", "package.module:factory", "m:f"])
-def test_torch_is_refused_with_the_way_out(source):
-    with pytest.raises(UsageError, match=r"is not in this version; export the net to ONNX and pass that file"):
-        load_model(source)
 
 
 def test_a_missing_file_is_named(tmp_path):

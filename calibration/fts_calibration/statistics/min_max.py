@@ -52,7 +52,7 @@ def collect_min_max(
     high: list[Bounds] = []
     samples = 0
     for feed in feeds:
-        watched = session.run(dict(feed))[-3 * len(tensors) :]
+        watched = session.run(dict(feed))[len(model.graph.output) :]
         _refuse_non_finite(model, tensors, watched[2::3], samples)
         least, greatest = ([np.asarray(v, np.float32).reshape(-1) for v in watched[i::3]] for i in (0, 1))
         low = [np.minimum(a, b) for a, b in zip(low, least, strict=True)] if low else least
