@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from fts.bundle.manifest_json import check_format_version, manifest_from_json, member_entries_from_json
+from fts.bundle.json_reader import json_from_text
+from fts.bundle.manifest_json import check_format_version, manifest_from_document, member_entries_from_document
 from fts.bundle.zip_layout import StoredMember, stored_members
 from fts.errors import BundleDamagedError, BundleError, BundleNotFoundError
 from fts.vocabulary.manifest import MANIFEST_MEMBER, Manifest, MemberEntry
@@ -95,10 +96,10 @@ def _checked_bundle(file: BinaryIO, path: Path, file_bytes: int) -> Bundle:
     raw = _read(file, layout[MANIFEST_MEMBER])
     if zlib.crc32(raw) != layout[MANIFEST_MEMBER].crc32:
         raise BundleDamagedError(f"{name}: the checksum of {MANIFEST_MEMBER} is wrong: damaged or incomplete.")
-    text = _text(raw, name)
-    check_format_version(text, name)
-    _check_members(file, layout, member_entries_from_json(text, name), name)
-    return Bundle(path=path.absolute(), manifest=manifest_from_json(text, name), _layout=layout)
+    document = json_from_text(_text(raw, name), name)
+    check_format_version(document, name)
+    _check_members(file, layout, member_entries_from_document(document), name)
+    return Bundle(path=path.absolute(), manifest=manifest_from_document(document), _layout=layout)
 
 
 def _check_members(

@@ -39,31 +39,6 @@ _MANIFEST_KEYS = ("format_version", "target", "requires", "members", "inputs", "
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def check_format_version(text: str, name: str) -> None:
-    """Refuse a manifest of another format version, whatever else it may hold.
-
-    Args:
-        text: manifest.json, of any version.
-        name: The bundle's name, for the message.
-
-    Raises:
-        BundleVersionError: format_version is there and is not this version's.
-        BundleManifestError: It is not a JSON object with a format_version.
-    """
-    try:
-        manifest = json.loads(text)
-    except (ValueError, RecursionError) as cause:
-        raise BundleManifestError(f"{name}: manifest.json is not JSON ({cause}).") from cause
-    if not isinstance(manifest, dict) or "format_version" not in manifest:
-        raise BundleManifestError(f"{name}: $.format_version: missing from manifest.json, expected {FORMAT_VERSION}.")
-    found = manifest["format_version"]
-    if type(found) is not int or found != FORMAT_VERSION:
-        raise BundleVersionError(
-            f"{name}: the bundle has format version {json.dumps(found)[:40]}, this version of fts reads format version "
-            f"{FORMAT_VERSION}. Convert again with this version's fts-convert, or install the fts that made the bundle."
-        )
-
-
 def manifest_from_json(text: str, name: str = "manifest.json") -> Manifest:
     """Parse a manifest.
 
@@ -75,13 +50,58 @@ def manifest_from_json(text: str, name: str = "manifest.json") -> Manifest:
         BundleVersionError: It has another format version.
         BundleManifestError: A key is missing, unknown or of the wrong kind; the message holds its JSON path.
     """
-    check_format_version(text, name)
-    fields = json_from_text(text, name).fields(_MANIFEST_KEYS)
+    document = json_from_text(text, name)
+    check_format_version(document, name)
+    return manifest_from_document(document)
+
+
+def check_format_version(document: JsonValue, name: str) -> None:
+    """Refuse a manifest of another format version, whatever else it may hold.
+
+    Args:
+        document: manifest.json, of any version.
+        name: The bundle's name, for the message.
+
+    Raises:
+        BundleVersionError: format_version is there and is not this version's.
+        BundleManifestError: It is not a JSON object with a format_version.
+    """
+    manifest = document.free_object()
+    if "format_version" not in manifest:
+        raise BundleManifestError(f"{name}: $.format_version: missing from manifest.json, expected {FORMAT_VERSION}.")
+    found = manifest["format_version"]
+    if type(found) is not int or found != FORMAT_VERSION:
+        raise BundleVersionError(
+            f"{name}: the bundle has format version {json.dumps(found)[:40]}, this version of fts reads format version "
+            f"{FORMAT_VERSION}. Convert again with this version's fts-convert, or install the fts that made the bundle."
+        )
+
+
+def member_entries_from_document(document: JsonValue) -> tuple[MemberEntry, ...]:
+    """Only the members of a manifest, for the check of sizes and hashes that comes before the rest is parsed.
+
+    Raises:
+        BundleManifestError: The list is missing or wrong.
+    """
+    members = document.fields(_MANIFEST_KEYS)["members"]
+    entries = members.tuple_of(_member)
+    if len({e.path for e in entries}) != len(entries):
+        members.refuse("every path once")
+    return entries
+
+
+def manifest_from_document(document: JsonValue) -> Manifest:
+    """Parse a manifest whose format version has been checked.
+
+    Raises:
+        BundleManifestError: A key is missing, unknown or of the wrong kind; the message holds its JSON path.
+    """
+    fields = document.fields(_MANIFEST_KEYS)
     manifest = Manifest(
         format_version=fields["format_version"].integer(1),
         target=_target(fields["target"]),
         requires=_requirements(fields["requires"]),
-        members=fields["members"].tuple_of(_member),
+        members=member_entries_from_document(document),
         inputs=fields["inputs"].tuple_of(_input),
         outputs=fields["outputs"].tuple_of(_output),
         rungs=fields["rungs"].tuple_of(_rung),
@@ -95,23 +115,8 @@ def manifest_from_json(text: str, name: str = "manifest.json") -> Manifest:
     return manifest
 
 
-def member_entries_from_json(text: str, name: str) -> tuple[MemberEntry, ...]:
-    """Only the members of a manifest, for the check of sizes and hashes that comes before the rest is parsed.
-
-    Raises:
-        BundleManifestError: The list is missing or wrong.
-    """
-    fields = json_from_text(text, name).fields(_MANIFEST_KEYS)
-    entries = fields["members"].tuple_of(_member)
-    if len({e.path for e in entries}) != len(entries):
-        fields["members"].refuse("every path once")
-    return entries
-
-
 def _check_references(manifest: Manifest, fields: Mapping[str, JsonValue]) -> None:
     paths = {m.path for m in manifest.members}
-    if len(paths) != len(manifest.members):
-        fields["members"].refuse("every path once")
     for key in ("inputs", "outputs", "engines"):
         if not getattr(manifest, key):
             fields[key].refuse("at least one entry")

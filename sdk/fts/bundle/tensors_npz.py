@@ -7,6 +7,7 @@ reproducible and untrusted file. The format is numpy's: `numpy.load` reads what 
 from __future__ import annotations
 
 import io
+import tokenize
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,9 @@ from fts.errors import BundleDamagedError
 
 AnyArray = npt.NDArray[Any]
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+# What zipfile and numpy's header parser raise for bytes that are not theirs.
+_REFUSALS = (zipfile.BadZipFile, ValueError, TypeError, EOFError, NotImplementedError, RuntimeError, SyntaxError,
+             OverflowError, tokenize.TokenError)  # fmt: skip
 
 
 def npz_bytes(arrays: Mapping[str, AnyArray]) -> bytes:
@@ -57,7 +61,7 @@ def arrays_from_npz(data: bytes, name: str = "npz") -> dict[str, AnyArray]:
             if any(e.compress_type != zipfile.ZIP_STORED or e.file_size > len(data) for e in entries):
                 raise ValueError("an entry is compressed or larger than the file")
             return {e.filename.removesuffix(".npy"): _array_from_npy(archive.read(e)) for e in entries}
-    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, SyntaxError) as cause:
+    except _REFUSALS as cause:
         raise BundleDamagedError(f"{name}: damaged or incomplete: no plain npz ({cause}).") from cause
 
 
@@ -72,5 +76,7 @@ def _array_from_npy(body: bytes) -> AnyArray:
         raise ValueError(f"npy version {version}")
     if dtype.hasobject:
         raise ValueError("an array of Python objects")
+    if any(n < 0 for n in shape):
+        raise ValueError(f"an array of shape {shape}")
     array: AnyArray = np.frombuffer(body[file.tell() :], dtype).reshape(shape, order="F" if fortran else "C").copy()
     return array

@@ -11,6 +11,9 @@ be shared with the app's own sessions, and on 1.19 raise where the app has regis
 
 from __future__ import annotations
 
+import ctypes
+import os
+import weakref
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol
@@ -41,12 +44,29 @@ class _InferenceSession(Protocol):
     def get_outputs(self) -> list[_NodeArg]: ...
 
 
+_live: weakref.WeakSet[OrtSession] = weakref.WeakSet()
+
+
+def _abandon_in_child() -> None:
+    """Keep a forked child from freeing the parent's sessions: it would wait for pool threads it does not have.
+
+    Source: microsoft/onnxruntime pull request 31961. One reference too many leaves the memory to the process's end.
+    """
+    for session in _live:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(session._session))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_in_child)
+
+
 class OrtSession:
     """An ONNX graph in an onnxruntime session; an `Engine`."""
 
     def __init__(self, session: _InferenceSession, version: str, errors: tuple[type[Exception], ...]) -> None:
         self._session = session
         self._errors = errors
+        _live.add(self)
         self.name = f"onnxruntime {version} {_PROVIDER}"
         self.input_names = tuple(i.name for i in session.get_inputs())
         self.output_names = tuple(o.name for o in session.get_outputs())
@@ -101,6 +121,9 @@ def onnxruntime_version() -> str:
 
 
 def _onnxruntime() -> Any:
+    # From 1.29 on, onnxruntime starts an uploader of usage data when it is imported, unless this says no. A library
+    # that sees people's faces sends nothing, and the uploader's thread makes forked children hang as they exit.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import onnxruntime
     except ImportError as cause:
