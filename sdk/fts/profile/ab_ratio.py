@@ -1,0 +1,117 @@
+"""Is net A slower than net B? A ratio of medians over pairs of fresh processes, claimed only when it stands out.
+
+A machine's speed drifts within seconds, and every process is a little faster or slower for its whole life (memory
+layout). So both nets live in two fresh processes at a time and take turns in slices too short for drift to matter:
+
+    round:  d = log(median of A's slice) - log(median of B's slice)
+    pair:   m = median of d over the rounds      one disturbed slice moves it by nothing
+    answer: exp(median of m over the pairs)      the pair is the unit: its m holds all that one process pair is off by
+
+The interval is a bootstrap over pairs. A difference is claimed when the interval excludes 1, the whole of |log ratio|
+exceeds twice the spread of m from pair to pair, and it exceeds 1 %. Under no difference and normal m, the second
+condition alone holds with probability P(|t_4| > 2 sqrt 5) = 1.1 % at 5 pairs, and less with more; the bootstrap of so
+few pairs is too narrow to carry the claim alone. Below 1 % the order of the turns and the caches that one net leaves to
+the other are not told apart from the nets.
+
+Source: Kalibera and Jones, Rigorous Benchmarking in Reasonable Time (2013): repetition at the level that varies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+
+MIN_PAIRS = 5
+SPREADS = 2.0
+RESOLUTION = math.log(1.01)
+_RESAMPLES = 10_000
+_TAIL_PERCENT = 2.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PairTimes:
+    """What two processes measured in turns.
+
+    Attributes:
+        a: Median of each slice of A, float64 (rounds,), any unit.
+        b: The same for B, from the same rounds.
+    """
+
+    a: Values
+    b: Values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbRatio:
+    """A's time over B's.
+
+    Attributes:
+        ratio: Median over pairs; above 1 when A is slower.
+        low: Lower end of the 95 % bootstrap interval over pairs.
+        high: Upper end.
+        spread: Standard deviation of the log ratio from pair to pair.
+        pair_ratios: One a pair.
+        differs: Whether a difference is claimed.
+        reason: Why, or why not.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    spread: float
+    pair_ratios: tuple[float, ...]
+    differs: bool
+    reason: str
+
+    @property
+    def verdict(self) -> str:
+        """The ratio for people, or "no difference detected"."""
+        if not self.differs:
+            return f"no difference detected ({self.reason})"
+        return f"{self.ratio:.3f}x (95 % interval {self.low:.3f} to {self.high:.3f})"
+
+
+def ab_ratio(pairs: Sequence[PairTimes], *, seed: int = 0) -> AbRatio:
+    """Compare two nets.
+
+    Args:
+        pairs: At least 5, one for each pair of fresh processes, each with at least one round.
+        seed: Of the bootstrap.
+
+    Raises:
+        ValueError: There are too few pairs to claim anything.
+    """
+    if len(pairs) < MIN_PAIRS:
+        raise ValueError(f"ab_ratio: found {len(pairs)} pairs of processes, expected at least {MIN_PAIRS}")
+    logs = np.array([float(np.median(np.log(p.a) - np.log(p.b))) for p in pairs])
+    middle = float(np.median(logs))
+    resampled = np.random.default_rng(seed).choice(logs, size=(_RESAMPLES, logs.size))
+    low, high = np.percentile(np.median(resampled, axis=1), [_TAIL_PERCENT, 100 - _TAIL_PERCENT])
+    spread = float(np.std(logs, ddof=1))
+    reason = _obstacle(middle, float(low), float(high), spread)
+    return AbRatio(
+        ratio=math.exp(middle),
+        low=math.exp(low),
+        high=math.exp(high),
+        spread=spread,
+        pair_ratios=tuple(float(r) for r in np.exp(logs)),
+        differs=not reason,
+        reason=reason or "the interval excludes 1 and the difference exceeds twice the spread from run to run",
+    )
+
+
+def _obstacle(middle: float, low: float, high: float, spread: float) -> str:
+    """Why no difference may be claimed, or ""."""
+    if low <= 0 <= high:
+        return f"the 95 % interval {math.exp(low):.3f} to {math.exp(high):.3f} contains 1"
+    if abs(middle) <= SPREADS * spread:
+        return f"{math.exp(middle):.3f}x is within twice the spread of {100 * spread:.1f} % from run to run"
+    if abs(middle) <= RESOLUTION:
+        return f"{math.exp(middle):.3f}x is below the resolution of 1 %"
+    return ""
