@@ -33,9 +33,7 @@ def spec(folder: Path, layers: int, threads: int | None) -> NetSpec:
     bundle = bundle_of(net, net.model(), folder / str(layers))
     feeds = folder / str(layers) / "feeds.npz"
     np.savez(feeds, **{f"{INPUT_KEY}x": np.random.default_rng(1).random(net.spec.static_shape, dtype=np.float32)})
-    return NetSpec(
-        bundle=str(bundle), which="target", strict=True, simulate=False, threads=threads, feeds=str(feeds)
-    )
+    return NetSpec(bundle=str(bundle), which="target", strict=True, simulate=False, threads=threads, feeds=str(feeds))
 
 
 def main() -> int:
@@ -45,7 +43,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0, help="measuring time of one comparison")
     parser.add_argument("--threads", type=int, default=None, help="intra-op threads (default: all usable)")
     args = parser.parse_args()
-    print(f"onnxruntime {onnxruntime.__version__}, {available_cpus()} CPUs, {args.pairs} pairs, {args.seconds:g} s each")
+    print(
+        f"onnxruntime {onnxruntime.__version__}, {available_cpus()} CPUs, {args.pairs} pairs, {args.seconds:g} s each"
+    )
     claims = {"itself": 0, "10 % more work": 0}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -64,7 +64,9 @@ def main() -> int:
                     flush=True,
                 )
     false, detected = claims["itself"], claims["10 % more work"]
-    print(f"false claims {false} of {args.trials} (at most 1 of 20); found {detected} of {args.trials} (at least 18 of 20)")
+    print(
+        f"false claims {false} of {args.trials} (at most 1 of 20); found {detected} of {args.trials} (at least 18 of 20)"
+    )
     return 0 if false * 20 <= args.trials and detected * 20 >= 18 * args.trials else 1
 
 

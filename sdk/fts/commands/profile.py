@@ -148,9 +148,7 @@ def _profile(args: argparse.Namespace) -> int:
     return 3 if sentences else 0
 
 
-def _conditions(
-    args: argparse.Namespace, scenario: str
-) -> tuple[tuple[Condition, ...], Mapping[str, Any] | None]:
+def _conditions(args: argparse.Namespace, scenario: str) -> tuple[tuple[Condition, ...], Mapping[str, Any] | None]:
     from fts.profile.baseline import check_comparable, conditions_from_text, read_baseline
 
     conditions = conditions_from_text(args.fail_if) if args.fail_if else ()
@@ -182,9 +180,7 @@ def _request(args: argparse.Namespace, net: NetSpec, model: Model) -> Request:
     from fts.profile.scenarios import scenario_from_text
     from fts.vocabulary.manifest import PORTABLE_MEMBER
 
-    choice = choose_engine(
-        model.manifest, this_host(), model.path.name, strict=args.strict, simulate=args.simulate
-    )
+    choice = choose_engine(model.manifest, this_host(), model.path.name, strict=args.strict, simulate=args.simulate)
     reason = ""
     if args.no_ratio:
         reason = "--no-ratio"
@@ -228,7 +224,9 @@ def _write(args: argparse.Namespace, document: dict[str, Any], measurement: Meas
             print(json.dumps(document, indent=1, sort_keys=True, allow_nan=False))
         elif args.json:
             with replaced_file(Path(args.json)) as part:
-                part.write_text(json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+                part.write_text(
+                    json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8"
+                )
     except OSError as cause:
         raise UsageError(f"the results cannot be written: {cause.strerror or cause}") from cause
 

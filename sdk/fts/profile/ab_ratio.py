@@ -3,9 +3,13 @@
 A machine's speed drifts within seconds, and every process is a little faster or slower for its whole life (memory
 layout). So both nets live in two fresh processes at a time and take turns in slices too short for drift to matter:
 
-    round:  d = log(median of A's slice) - log(median of B's slice)
-    pair:   m = median of d over the rounds      one disturbed slice moves it by nothing
-    answer: exp(median of m over the pairs)      the pair is the unit: its m holds all that one process pair is off by
+    round:  d = log(least of A's slice) - log(least of B's slice)    a neighbour only ever adds time
+    pair:   m = median of d over the rounds                          one disturbed round moves it by nothing
+    answer: exp(median of m over the pairs)                          the unit: m holds all that two processes are off by
+
+On a two-core machine that others used by half (16 pairs, a 10 ms net against itself, 40 rounds of 4 frames each), m had a
+standard deviation of 1.7 %; 2.9 % with the median of the slice, 6.5 % for the ratio of the medians of all frames. So the
+ratio is one of typical undisturbed frames; what the tail does is for the percentiles to say.
 
 The interval is a bootstrap over pairs. A difference is claimed when the interval excludes 1, the whole of |log ratio|
 exceeds twice the spread of m from pair to pair, and it exceeds 1 %. Under no difference and normal m, the second
@@ -39,7 +43,7 @@ class PairTimes:
     """What two processes measured in turns.
 
     Attributes:
-        a: Median of each slice of A, float64 (rounds,), any unit.
+        a: Least of each slice of A, float64 (rounds,), any unit.
         b: The same for B, from the same rounds.
     """
 

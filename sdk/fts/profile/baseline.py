@@ -120,9 +120,7 @@ def _sentence(condition: Condition, new: Mapping[str, Any], old: Mapping[str, An
     before = float(before_entry["value_ms"])
     if now <= condition.limit * before:
         return ""
-    return (
-        f"--fail-if {condition}: p{condition.percent} went from {before:.3f} ms to {_ms(now)}, {now / before:.3f}x."
-    )
+    return f"--fail-if {condition}: p{condition.percent} went from {before:.3f} ms to {_ms(now)}, {now / before:.3f}x."
 
 
 def _ms(value: float) -> str:

@@ -17,9 +17,10 @@ from fts.profile.worker_process import Asks, loaded_worker
 
 Load = Callable[[NetSpec], AbstractContextManager[tuple[Asks, dict[str, Any]]]]
 
-# Long enough for a median of short frames, short enough for the machine's speed to stay.
-_SLICE_S = 0.05
-_MOST_FRAMES_OF_SLICE = 200
+# A slice is 5 frames, the first of which is not counted: short enough for the machine's speed to stay, and of 4 frames
+# one is as good as undisturbed. Frames that fill a slice's time alone are slices of one.
+_SLICE_FRAMES = 5
+_LONG_FRAME_MS = 50.0
 _LEAST_ROUNDS = 5
 
 
@@ -63,21 +64,18 @@ def _measure_pair(
         for name in names:
             workers[name], _ = stack.enter_context(load(specs[name]))
         frames = {}
+        frames = {}
         for name in names:
             workers[name].ask("warm", cap_s=warm_cap_s)
-            frames[name] = _frames_of_slice(workers[name].ask("slice", frames=3)["median_ms"])
-        medians: dict[str, list[float]] = {"a": [], "b": []}
+            slow = workers[name].ask("slice", frames=2)["least_ms"] > _LONG_FRAME_MS
+            frames[name] = 1 if slow else _SLICE_FRAMES
+        times: dict[str, list[float]] = {"a": [], "b": []}
         stop_ns = clock.now_ns() + round(seconds * 1e9)
-        while len(medians["a"]) < _LEAST_ROUNDS or clock.now_ns() < stop_ns:
+        while len(times["a"]) < _LEAST_ROUNDS or clock.now_ns() < stop_ns:
             for name in _shuffled(order):
-                medians[name].append(workers[name].ask("slice", frames=frames[name])["median_ms"])
-    return PairTimes(a=np.array(medians["a"]), b=np.array(medians["b"]))
+                times[name].append(workers[name].ask("slice", frames=frames[name])["least_ms"])
+    return PairTimes(a=np.array(times["a"]), b=np.array(times["b"]))
 
 
 def _shuffled(order: random.Random) -> list[str]:
     return order.sample(["a", "b"], 2)
-
-
-def _frames_of_slice(frame_ms: float) -> int:
-    """Of a frame that fills a slice alone, one: cold caches are little of it. Of others the first is not counted."""
-    return max(1, min(_MOST_FRAMES_OF_SLICE, round(_SLICE_S * 1e3 / max(frame_ms, 1e-6))))

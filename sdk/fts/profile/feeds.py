@@ -57,9 +57,7 @@ def write_feeds(path: Path, model: Model, inputs: Mapping[str, Any], frames_from
     images = [e for e in model.inputs if e.kind == "image"]
     if frames_from is not None and not images:
         raise UsageError(f"--frames {frames_from}: {model.path.name} takes no frame: none of its inputs is an image.")
-    arrays = {
-        f"{INPUT_KEY}{e.name}": tensor_from_value(inputs[e.name], e) for e in model.inputs if e.name in inputs
-    }
+    arrays = {f"{INPUT_KEY}{e.name}": tensor_from_value(inputs[e.name], e) for e in model.inputs if e.name in inputs}
     frames: list[Frame] = []
     text = "no frames: tensor inputs alone"
     if images:

@@ -76,7 +76,7 @@ class LayerRow:
         name: Source node; ENGINE_OWN for kernels that the engine added and that belong to none.
         op_type: Of the source node, or of the kernels.
         planned: Precision that the plan gave it, or "".
-        ran: Arithmetic of its kernel that took longest, or "".
+        ran: Arithmetic of its kernel that took longest, conversions aside where there is another; or "".
         kernels: Operators that ran for it.
         share: Of the whole run, 0..1; mean of the profiled runs.
         ms: The share of the unprofiled run.
@@ -237,7 +237,7 @@ def _row(
         name=name,
         op_type=plan.op_type if plan else "",
         planned=plan.precision if plan else "",
-        ran=max(kernels, key=lambda k: k.ms).ran if plan else "",
+        ran=max(kernels, key=lambda k: (k.ran != "conversion", k.ms)).ran if plan else "",
         kernels=operators,
         share=share,
         ms=share * unprofiled_ms,

@@ -184,9 +184,7 @@ def _profiled(net: NetSpec, cap_s: float, load: Load) -> KernelTimes:
     with load(net) as (worker, _):
         worker.ask("warm", cap_s=cap_s)
         answer = worker.ask("layers")
-    return KernelTimes(
-        total_ms=answer["total_ms"], frames=answer["frames"], kernels=_kernels(answer["kernels"])
-    )
+    return KernelTimes(total_ms=answer["total_ms"], frames=answer["frames"], kernels=_kernels(answer["kernels"]))
 
 
 def _kernels(answers: Sequence[dict[str, Any]]) -> tuple[Kernel, ...]:

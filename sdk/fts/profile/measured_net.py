@@ -111,9 +111,7 @@ class MeasuredNet:
 
 
 def _choice(bundle: Bundle, spec: NetSpec) -> EngineChoice:
-    choice = choose_engine(
-        bundle.manifest, this_host(), bundle.path.name, strict=spec.strict, simulate=spec.simulate
-    )
+    choice = choose_engine(bundle.manifest, this_host(), bundle.path.name, strict=spec.strict, simulate=spec.simulate)
     if spec.which == "target":
         return choice
     return EngineChoice(

@@ -106,10 +106,10 @@ def _ratio(ratio: Mapping[str, Any]) -> str:
 
 def _layers(layers: Mapping[str, Any], *, stable: bool) -> Iterator[str]:
     yield (
-        f"layers    profiled separately: {layers['inflation']:.2f}x slower than unprofiled, "
-        f"{layers['attributed_share']:.0%} attributed; scaled to the unprofiled run"
+        f"layers    profiled separately, at {layers['inflation']:.2f}x the unprofiled time, "
+        f"{layers['attributed_share']:.0%} of it attributed; scaled to the unprofiled run"
     )
-    head = f"  {'node':<{_NAME_WIDTH}} {'op':<18} {'planned':<8} {'ran':<10} {'share':>6}"
+    head = f"  {'node':<{_NAME_WIDTH}} {'op':<18} {'planned':<8} {'ran':<10} {'share':>6} {'convert':>8}"
     yield head + (f" {'ms':>9}" if stable else "")
     *rows, rest = layers["rows"]
     for row in (*rows[:MOST_LAYERS], rest):
@@ -117,6 +117,7 @@ def _layers(layers: Mapping[str, Any], *, stable: bool) -> Iterator[str]:
     if len(rows) > MOST_LAYERS:
         others = rows[MOST_LAYERS:]
         yield f"  and {len(others)} smaller ones, {sum(r['share'] for r in others):.1%} together"
+    yield "  convert: what of the share quantizes and dequantizes"
     if any(r["unsteady"] for r in layers["rows"]):
         yield "  ~ the share changed by more than 20 % between two profiled runs"
 
@@ -125,5 +126,9 @@ def _layer(row: Mapping[str, Any], *, stable: bool) -> str:
     name = row["name"] if len(row["name"]) <= _NAME_WIDTH else "…" + row["name"][-_NAME_WIDTH + 1 :]
     op_type = row["op_type"] or "+".join(row["kernels"])[:18]
     mark = "~" if row["unsteady"] else " "
-    line = f"{mark} {name:<{_NAME_WIDTH}} {op_type:<18} {row['planned']:<8} {row['ran']:<10} {row['share']:>6.1%}"
+    converting = row["share"] * row["conversion_ms"] / row["ms"] if row["ms"] > 0 else 0.0
+    line = (
+        f"{mark} {name:<{_NAME_WIDTH}} {op_type:<18} {row['planned']:<8} {row['ran']:<10} {row['share']:>6.1%} "
+        f"{converting:>8.1%}"
+    )
     return line + (f" {row['ms']:>9.3f}" if stable else "")
