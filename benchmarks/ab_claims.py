@@ -3,7 +3,7 @@
 A net against itself, and the same net with 10 % more work against it, each 20 times, through the code that gives the
 ratio of `fts-profile`: pairs of fresh processes that take turns. Expected: at most 1 false claim of 20, at least 18 of 20
 found. The nets are chains of equal 3x3 convolutions, 10 and 11 of them between the first and the last. Needs onnx (extra
-`convert`). It holds on a busy machine too, but takes longer there.
+`convert`). On a busy machine it takes longer.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import onnxruntime
 from runtime_overhead import Net, bundle_of
 
 from fts.engines.threads import available_cpus
+from fts.profile.ab_ratio import USUAL_PAIRS
 from fts.profile.clock import SystemClock
 from fts.profile.compare_nets import compare_nets
 from fts.profile.measured_net import INPUT_KEY, NetSpec
@@ -39,7 +40,7 @@ def spec(folder: Path, layers: int, threads: int | None) -> NetSpec:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=USUAL_PAIRS)
     parser.add_argument("--seconds", type=float, default=5.0, help="measuring time of one comparison")
     parser.add_argument("--threads", type=int, default=None, help="intra-op threads (default: all usable)")
     args = parser.parse_args()

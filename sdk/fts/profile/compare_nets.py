@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fts.profile.ab_ratio import AbRatio, PairTimes, ab_ratio
+from fts.profile.ab_ratio import AbRatio, PairTimes, ab_ratio, standard_error
 from fts.profile.clock import Clock
 from fts.profile.measured_net import NetSpec
 from fts.profile.worker_process import Asks, loaded_worker
@@ -22,6 +22,8 @@ Load = Callable[[NetSpec], AbstractContextManager[tuple[Asks, dict[str, Any]]]]
 _SLICE_FRAMES = 5
 _LONG_FRAME_MS = 50.0
 _LEAST_ROUNDS = 5
+_PRECISION = 0.01
+_MOST_EXTENSION = 4.0
 
 
 def compare_nets(
@@ -42,7 +44,8 @@ def compare_nets(
         b: The other.
         clock: Time.
         pairs: Pairs of fresh processes, at least 5.
-        seconds: Measuring time of all pairs together, without loading and warming up.
+        seconds: Measuring time of all pairs together, without loading and warming up; up to 4 times that on a machine
+            too busy for it.
         warm_cap_s: Most time for each process to warm up.
         seed: Of the random order.
         load: How to start a process.
@@ -63,17 +66,30 @@ def _measure_pair(
         workers: dict[str, Asks] = {}
         for name in names:
             workers[name], _ = stack.enter_context(load(specs[name]))
-        frames = {}
-        frames = {}
+        slice_frames: dict[str, int] = {}
         for name in names:
             workers[name].ask("warm", cap_s=warm_cap_s)
             slow = workers[name].ask("slice", frames=2)["least_ms"] > _LONG_FRAME_MS
-            frames[name] = 1 if slow else _SLICE_FRAMES
+            slice_frames[name] = 1 if slow else _SLICE_FRAMES
         times: dict[str, list[float]] = {"a": [], "b": []}
-        stop_ns = clock.now_ns() + round(seconds * 1e9)
-        while len(times["a"]) < _LEAST_ROUNDS or clock.now_ns() < stop_ns:
+        begin_ns = clock.now_ns()
+        while not _is_enough(times, (clock.now_ns() - begin_ns) / 1e9 / seconds):
             for name in _shuffled(order):
-                times[name].append(workers[name].ask("slice", frames=frames[name])["least_ms"])
+                times[name].append(workers[name].ask("slice", frames=slice_frames[name])["least_ms"])
+    return _pair(times)
+
+
+def _is_enough(times: dict[str, list[float]], used: float) -> bool:
+    """Whether a pair has had its time (`used` >= 1), and more of it where the machine is so busy that it needs it.
+
+    The precision of the ratio is asked for, never its value, so that going on does not favour any answer.
+    """
+    if len(times["a"]) < _LEAST_ROUNDS or used < 1:
+        return False
+    return used >= _MOST_EXTENSION or standard_error(_pair(times)) <= _PRECISION
+
+
+def _pair(times: dict[str, list[float]]) -> PairTimes:
     return PairTimes(a=np.array(times["a"]), b=np.array(times["b"]))
 
 

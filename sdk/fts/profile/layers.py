@@ -3,7 +3,8 @@
 Profiling costs time itself, so shares are taken from the profiled run and scaled to the unprofiled one; the inflation
 factor, profiled over unprofiled, stands beside them. What the profile gives to no kernel is the row "unattributed".
 
-A kernel's name leads back to its node: engines append to it (`NAME_token_7`, `NAME_nchwc`, `NAME_weight_QuantizeLinear`).
+A kernel's name leads back to its node: engines append to it (`NAME_token_7`, `NAME_weight_QuantizeLinear`), or call the
+kernel after the tensor it gives (`TENSOR_nchwc`).
 Whether it ran in integers is told by the kernel that ran, never by what was planned.
 """
 
@@ -23,6 +24,7 @@ UNATTRIBUTED = "unattributed"
 ENGINE_OWN = "(engine's own)"
 UNSTEADY = 0.20
 _SETTLING_RUNS = 3
+_BLOCKED = "_nchwc"
 
 _CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 _INTEGER_KERNELS = frozenset(
@@ -114,11 +116,12 @@ class LayerTable:
     rows: tuple[LayerRow, ...]
 
 
-def kernel_times_from_profile(text: str) -> KernelTimes:
+def kernel_times_from_profile(text: str, *, producers: Mapping[str, str]) -> KernelTimes:
     """Read onnxruntime's profile.
 
     Args:
         text: JSON, a list of events: "model_run" encloses the "Node" events of one run; times in microseconds.
+        producers: Tensor to the node of the engine's graph that gives it, for kernels that are called after a tensor.
 
     Raises:
         EngineError: It holds no complete run.
@@ -142,7 +145,7 @@ def kernel_times_from_profile(text: str) -> KernelTimes:
         while position < len(nodes) and nodes[position]["ts"] < end:
             event = nodes[position]
             arguments = event.get("args", {})
-            key = (str(event["name"]).removesuffix("_kernel_time"), str(arguments.get("op_name", "")))
+            key = (_kernel_name(str(event["name"]), producers), str(arguments.get("op_name", "")))
             sums_us[key] = sums_us.get(key, 0.0) + float(event["dur"])
             details.setdefault(key, ran_as(key[1], _types(arguments.get("output_type_shape"))))
             position += 1
@@ -155,6 +158,11 @@ def kernel_times_from_profile(text: str) -> KernelTimes:
             for key, total in sums_us.items()
         ),
     )
+
+
+def _kernel_name(event: str, producers: Mapping[str, str]) -> str:
+    name = event.removesuffix("_kernel_time")
+    return producers.get(name.removesuffix(_BLOCKED), name) if name.endswith(_BLOCKED) else name
 
 
 def ran_as(op_type: str, output_types: Collection[str]) -> Ran:

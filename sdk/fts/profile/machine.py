@@ -16,9 +16,10 @@ from fts.engines.threads import available_cpus
 _COMMAND_SECONDS = 5
 # Flags that decide which kernels run; the whole list is long and says little.
 _TELLING_FLAGS = frozenset(
-    "sse4_1 sse4_2 avx avx2 f16c fma avx512f avx512bw avx512vl avx512_vnni avx_vnni amx_int8 amx_bf16 hypervisor "
-    "asimd asimddp i8mm bf16 fphp asimdhp sve sve2 sme".split()
-)
+    ("amx_bf16", "amx_int8", "asimd", "asimddp", "asimdhp", "avx", "avx2", "avx512_vnni", "avx512bw", "avx512f",
+     "avx512vl", "avx_vnni", "bf16", "f16c", "fma", "fphp", "hypervisor", "i8mm", "sme", "sse4_1", "sse4_2", "sve",
+     "sve2")
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fts.profile.ab_ratio import MIN_PAIRS, AbRatio
+from fts.profile.ab_ratio import USUAL_PAIRS, AbRatio
 from fts.profile.clock import Clock
 from fts.profile.compare_nets import compare_nets
 from fts.profile.layers import Kernel, KernelTimes, LayerTable, layer_table
@@ -29,6 +29,8 @@ Say = Callable[[int, int], None]
 _PROFILED_RUNS = 2
 # Later processes need the same warm-up as the first, which showed whether it settles; they get less time to insist.
 _LEAST_LATER_CAP_S = 1.0
+# Nets that take turns are compared round by round, so that what is left of the warm-up meets both.
+_RATIO_CAP_S = 0.5
 _LEAST_FRAMES_A_RUN = 3
 
 
@@ -128,9 +130,9 @@ def measure(net: NetSpec, request: Request, clock: Clock, say: Say, load: Load =
                 net,
                 request.ratio_against,
                 clock,
-                pairs=max(MIN_PAIRS, request.runs),
+                pairs=max(USUAL_PAIRS, request.runs),
                 seconds=request.seconds,
-                warm_cap_s=later_cap_s,
+                warm_cap_s=_RATIO_CAP_S,
                 load=load,
             )
             say(len(runs) + 1, steps)
@@ -171,7 +173,7 @@ def _run(net: NetSpec, request: Request, cap_s: float, load: Load) -> Run:
         engine_ms=loading["engine_ms"],
         warm_up=warm_up,
         timeline=Timeline(
-            **{key: np.array(answer[key], np.int64) for key in moments},  # type: ignore[arg-type]
+            **{key: np.array(answer[key], np.int64) for key in moments},
             dropped=answer["dropped"],
         ),
         gc_total_ms=answer["gc_total_ms"],

@@ -20,6 +20,7 @@ from fts.profile.clock import Clock
 from fts.profile.layers import KernelTimes, kernel_times_from_profile
 from fts.profile.profiled_session import ProfiledSession
 from fts.profile.stages import EngineSpan, TimedEngine
+from fts.profile.tensor_producers import tensor_producers
 from fts.vocabulary.manifest import PORTABLE_MEMBER
 
 WhichNet = Literal["target", "portable"]
@@ -82,9 +83,10 @@ class MeasuredNet:
 
     def kernel_times(self, frames: int) -> KernelTimes:
         """Times of the engine's kernels, in a session of its own."""
+        data = self._bundle.read(self._choice.member)
         with tempfile.TemporaryDirectory(prefix="fts-profile-") as folder:
             session = ProfiledSession(
-                self._bundle.read(self._choice.member),
+                data,
                 Path(folder),
                 threads=self._spec.threads,
                 exact_u8s8=self._choice.exact_u8s8,
@@ -92,7 +94,9 @@ class MeasuredNet:
             model = self._model_on(session)
             for index in range(frames):
                 self._run(model, index)
-            return kernel_times_from_profile(session.finish().read_text(encoding="utf-8"))
+            return kernel_times_from_profile(
+                session.finish().read_text(encoding="utf-8"), producers=tensor_producers(data)
+            )
 
     def _model_on(self, engine: Engine) -> Model:
         return Model(

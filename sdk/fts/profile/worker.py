@@ -143,7 +143,7 @@ def serve(orders: TextIO, answers: TextIO) -> int:
     worker = Worker()
     for line in orders:
         try:
-            answer = {"ok": worker.carry_out(json.loads(line))}
+            answer: dict[str, Any] = {"ok": worker.carry_out(json.loads(line))}
         except FtsError as error:
             answer = {"error": str(error), "exit_code": error.exit_code}
         except Exception as error:  # noqa: BLE001 - the process's outermost line: the parent re-raises it

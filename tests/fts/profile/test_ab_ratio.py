@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fts.profile.ab_ratio import PairTimes, ab_ratio
+from fts.profile.ab_ratio import USUAL_PAIRS, PairTimes, ab_ratio, standard_error
 
-PAIRS = 5
+PAIRS = USUAL_PAIRS
 ROUNDS = 20
 SLICE = 4  # frames that count of a slice
 
@@ -41,7 +41,7 @@ def claims(seed: int, more_work: float, trials: int) -> int:
 
 def test_a_net_against_itself_is_claimed_to_differ_at_most_once_in_twenty():
     trials = 400
-    assert claims(1, 1.0, trials) <= trials / 20
+    assert claims(1, 1.0, trials) <= trials / 50  # 2 % of trials: two false ones in twenty are then rare (6 %)
 
 
 def test_ten_percent_more_work_is_found_eighteen_times_in_twenty():
@@ -74,13 +74,25 @@ def test_an_interval_with_one_inside_is_no_difference():
 
 
 def test_a_difference_within_the_spread_of_the_runs_is_no_difference():
-    pairs = [PairTimes(a=np.array([v]), b=np.array([1.0])) for v in (1.02, 1.03, 1.05, 1.2, 1.4)]
+    pairs = [PairTimes(a=np.array([v]), b=np.array([1.0])) for v in (1.02, 1.06, 1.1, 1.2, 1.4)]
     assert "spread" in ab_ratio(pairs).reason
 
 
 def test_a_difference_below_one_percent_is_not_claimed():
     pairs = [PairTimes(a=np.array([1.004 + i * 1e-5]), b=np.array([1.0])) for i in range(5)]
     assert "resolution" in ab_ratio(pairs).reason
+
+
+def test_one_pair_with_a_busy_neighbour_does_not_hide_what_the_others_agree_on():
+    pairs = [PairTimes(a=np.array([v]), b=np.array([1.0])) for v in (1.09, 1.1, 1.1, 1.11, 1.1, 1.09, 3.0)]
+    assert ab_ratio(pairs).differs
+
+
+def test_the_standard_error_of_a_pair_is_that_of_the_median_of_its_rounds():
+    rng = np.random.default_rng(4)
+    rounds = [PairTimes(a=np.exp(rng.normal(0, 0.1, 101)), b=np.ones(101)) for _ in range(400)]
+    seen = np.std([np.median(np.log(p.a)) for p in rounds])
+    assert np.mean([standard_error(p) for p in rounds]) == pytest.approx(seen, rel=0.1)
 
 
 def test_fewer_than_five_pairs_are_refused():
