@@ -17,13 +17,13 @@ from fts.profile.worker_process import Asks, loaded_worker
 
 Load = Callable[[NetSpec], AbstractContextManager[tuple[Asks, dict[str, Any]]]]
 
-# A slice is 5 frames, the first of which is not counted: short enough for the machine's speed to stay, and of 4 frames
-# one is as good as undisturbed. Frames that fill a slice's time alone are slices of one.
-_SLICE_FRAMES = 5
+# A slice is 3 frames, the first of which is not counted. On a busy machine one counted frame or three give a round's ratio
+# the same spread, so short slices and many rounds tell most. Long frames are slices of one: cold caches are little of them.
+_SLICE_FRAMES = 3
 _LONG_FRAME_MS = 50.0
 _LEAST_ROUNDS = 5
 _PRECISION = 0.01
-_MOST_EXTENSION = 4.0
+_MOST_EXTENSION = 8.0
 
 
 def compare_nets(
@@ -44,7 +44,7 @@ def compare_nets(
         b: The other.
         clock: Time.
         pairs: Pairs of fresh processes, at least 5.
-        seconds: Measuring time of all pairs together, without loading and warming up; up to 4 times that on a machine
+        seconds: Measuring time of all pairs together, without loading and warming up; up to 8 times that on a machine
             too busy for it.
         warm_cap_s: Most time for each process to warm up.
         seed: Of the random order.

@@ -49,6 +49,7 @@ class GcPauses:
 
     def __exit__(self, *error: object) -> None:
         gc.callbacks.remove(self._note)
+        gc.unfreeze()
 
     def _note(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":

@@ -9,7 +9,7 @@ from fts.profile.ab_ratio import USUAL_PAIRS, PairTimes, ab_ratio, standard_erro
 
 PAIRS = USUAL_PAIRS
 ROUNDS = 20
-SLICE = 4  # frames that count of a slice
+SLICE = 2  # frames that count of a slice
 
 
 def pair(rng: np.random.Generator, more_work: float) -> PairTimes:

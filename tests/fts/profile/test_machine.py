@@ -70,7 +70,10 @@ def test_what_the_system_does_not_tell_stays_open(tmp_path):
 
 
 def test_the_power_mode_of_a_jetson_is_asked_for_where_its_commands_exist(tmp_path, monkeypatch):
-    for name, text in (("nvpmodel", 'echo "NV Power Mode: MAXN"\necho 0'), ("tegrastats", "echo RAM 1/2\nsleep 60")):
+    for name, text in (
+        ("nvpmodel", 'echo "NV Power Mode: MAXN"\necho 0'),
+        ("tegrastats", "echo RAM 1/2\nexec sleep 60"),
+    ):
         script = tmp_path / name
         script.write_text(f"#!/bin/sh\n{text}\n")
         script.chmod(0o755)
