@@ -2,7 +2,8 @@
 
 The same model runs the same frame as the profiler runs it (an engine that notes its moments, a record of every frame) and
 bare, in turn, in one process. Each turn is timed from outside, as a whole: time of a turn over its frames. Aim: the
-medians of the turns differ by 1 % at most. Needs onnx (extra `convert`). Run it on an idle machine.
+median of the turns' ratios exceeds 1 by 1 % at most, from 1 ms a frame on. Needs onnx (extra `convert`). Run it on an idle
+machine.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from runtime_overhead import NETS, bundle_of
+from runtime_overhead import NETS, Net, bundle_of
 
 import fts
 from fts.engines.threads import available_cpus
@@ -25,7 +27,33 @@ from fts.profile.clock import SystemClock
 from fts.profile.measured_net import INPUT_KEY, MeasuredNet, NetSpec
 from fts.profile.scenarios import run_closed
 
-FRAMES_OF_TURN = 5
+TURN_MS = 20.0
+
+
+def turns_of(net: Net, threads: int, folder: Path) -> dict[str, Callable[[int], object]]:
+    """Two ways to run a number of frames: as the profiler does, and bare."""
+    feeds = {"x": np.random.default_rng(1).random(net.spec.static_shape, dtype=np.float32)}
+    bundle, file, clock = bundle_of(net, net.model(), folder), folder / "feeds.npz", SystemClock()
+    np.savez(file, **{f"{INPUT_KEY}{k}": v for k, v in feeds.items()})
+    spec = NetSpec(bundle=str(bundle), which="target", strict=True, simulate=False, threads=threads, feeds=str(file))
+    profiled = MeasuredNet(spec, clock)
+    model = fts.load(bundle, strict=True, threads=threads)
+
+    def bare(frames: int) -> None:
+        for _ in range(frames):
+            model.infer(feeds)
+
+    def measured(frames: int) -> None:
+        run_closed(profiled.run_frame, clock, seconds=0, least_frames=frames)
+
+    return {"bare": bare, "measured": measured}
+
+
+def milliseconds(turn: Callable[[int], object], frames: int) -> float:
+    """Of one frame, timed from outside."""
+    begin = time.perf_counter()
+    turn(frames)
+    return (time.perf_counter() - begin) * 1e3 / frames
 
 
 def main() -> int:
@@ -33,40 +61,27 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=6.0, help="time spent on each net")
     parser.add_argument("--threads", type=int, default=available_cpus(), help="intra-op threads of both")
     args = parser.parse_args()
-    print(f"onnxruntime {onnxruntime.__version__}, {args.threads} threads, turns of {FRAMES_OF_TURN} frames")
-    print(f"{'net':<26}{'profiled ms':>13}{'bare ms':>10}{'overhead %':>12}{'+- %':>8}{'turns':>7}")
-    clock = SystemClock()
-    for net in NETS[1:]:
-        feeds = {"x": np.random.default_rng(1).random(net.spec.static_shape, dtype=np.float32)}
+    print(f"onnxruntime {onnxruntime.__version__}, {args.threads} threads")
+    print(f"{'net':<26}{'bare p50 ms':>13}{'overhead %':>12}{'+- %':>8}{'overhead us':>13}{'turns':>7}")
+    for net in NETS:
         with tempfile.TemporaryDirectory() as name:
-            bundle, file = bundle_of(net, net.model(), Path(name)), Path(name) / "feeds.npz"
-            np.savez(file, **{f"{INPUT_KEY}{k}": v for k, v in feeds.items()})
-            spec = NetSpec(
-                bundle=str(bundle), which="target", strict=True, simulate=False, threads=args.threads, feeds=str(file)
-            )
-            profiled = MeasuredNet(spec, clock)
-            model = fts.load(bundle, strict=True, threads=args.threads)
-
-        def bare() -> None:
-            for _ in range(FRAMES_OF_TURN):
-                model.infer(feeds)
-
-        def measured() -> None:
-            run_closed(profiled.run_frame, clock, seconds=0, least_frames=FRAMES_OF_TURN)
-
+            turns = turns_of(net, args.threads, Path(name))
+        for turn in turns.values():
+            turn(20)
+        frames = max(1, round(TURN_MS / milliseconds(turns["bare"], 5)))
         times: dict[str, list[float]] = {"bare": [], "measured": []}
         stop = time.perf_counter() + args.seconds
         while time.perf_counter() < stop or len(times["bare"]) < 10:
-            turns = (("bare", bare), ("measured", measured))
-            for what, turn in turns if len(times["bare"]) % 2 else turns[::-1]:
-                begin = time.perf_counter()
-                turn()
-                times[what].append((time.perf_counter() - begin) * 1e3 / FRAMES_OF_TURN)
-        logs = [math.log(m / b) for m, b in zip(times["measured"], times["bare"], strict=True)][1:]
-        deviation = 1.4826 * statistics.median(abs(v - statistics.median(logs)) for v in logs)
+            names = ["bare", "measured"] if len(times["bare"]) % 2 else ["measured", "bare"]
+            for what in names:
+                times[what].append(milliseconds(turns[what], frames))
+        logs = [math.log(m / b) for m, b in zip(times["measured"], times["bare"], strict=True)]
+        middle, bare_ms = statistics.median(logs), statistics.median(times["bare"])
+        error = 2.5 * 1.4826 * statistics.median(abs(v - middle) for v in logs) / len(logs) ** 0.5
         print(
-            f"{net.name:<26}{statistics.median(times['measured']):>13.3f}{statistics.median(times['bare']):>10.3f}"
-            f"{100 * statistics.median(logs):>12.2f}{100 * 2.5 * deviation / len(logs) ** 0.5:>8.2f}{len(logs):>7}"
+            f"{net.name:<26}{bare_ms:>13.3f}{100 * middle:>12.2f}{100 * error:>8.2f}"
+            f"{1e3 * middle * bare_ms:>13.1f}{len(logs):>7}",
+            flush=True,
         )
     return 0
 

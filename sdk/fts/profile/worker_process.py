@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Protocol
 
+import fts
 from fts.errors import EngineError, EngineUnavailableError
 from fts.profile.measured_net import NetSpec
 
-_CODE = "from fts.profile.worker import main; main()"
+# The folder of this very fts, last, for the case that it was found by a change to sys.path.
+_ROOT = str(Path(fts.__file__).resolve().parents[1])
+_CODE = f"import sys; sys.path.append({_ROOT!r}); from fts.profile.worker import main; main()"
 _EXIT_SECONDS = 10
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with PYTHONPATH made absolute, because the process starts in another folder."""
+    environment = dict(os.environ)
+    if folders := environment.get("PYTHONPATH"):
+        environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(f) for f in folders.split(os.pathsep))
+    return environment
 
 
 class Asks(Protocol):
@@ -35,6 +48,7 @@ class WorkerProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _CODE],
             cwd=self._folder.name,
+            env=_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

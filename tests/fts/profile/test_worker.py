@@ -94,6 +94,22 @@ def test_a_fresh_process_answers_and_ends(spec):
     assert worker._process.returncode == 0
 
 
+def test_a_relative_python_path_means_the_same_in_the_process(monkeypatch, tmp_path, spec):
+    (tmp_path / "modules" / "numpy").mkdir(parents=True)
+    (tmp_path / "modules" / "numpy" / "__init__.py").write_text("raise ImportError('the numpy of PYTHONPATH')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "modules")
+    with pytest.raises(EngineError, match="the numpy of PYTHONPATH"), loaded_worker(NetSpec(**spec)):
+        pytest.fail("imported another numpy")
+
+
+def test_modules_in_the_folder_where_the_command_is_typed_are_not_imported(monkeypatch, tmp_path, spec):
+    (tmp_path / "numpy.py").write_text("raise ImportError('a file of the user')")
+    monkeypatch.chdir(tmp_path)
+    with loaded_worker(NetSpec(**spec)) as (worker, _):
+        assert worker.ask("memory")["rss_bytes"] > 0
+
+
 def test_an_error_in_a_process_is_raised_here(spec):
     with pytest.raises(EngineError, match="no such file"), loaded_worker(NetSpec(**{**spec, "bundle": "none.fts"})):
         pytest.fail("loaded a bundle that is not there")
