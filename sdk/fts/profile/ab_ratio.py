@@ -37,7 +37,7 @@ USUAL_PAIRS = 9
 _NORMAL_MAD = 1.4826  # standard deviation of a normal over its median absolute deviation
 SPREADS = 2.0
 RESOLUTION = math.log(1.01)
-_RESAMPLES = 10_000
+_RESAMPLES = 2_000
 _TAIL_PERCENT = 2.5
 
 

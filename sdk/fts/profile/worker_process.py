@@ -17,9 +17,11 @@ import fts
 from fts.errors import EngineError, EngineUnavailableError
 from fts.profile.measured_net import NetSpec
 
-# The folder of this very fts, last, for the case that it was found by a change to sys.path.
-_ROOT = str(Path(fts.__file__).resolve().parents[1])
-_CODE = f"import sys; sys.path.append({_ROOT!r}); from fts.profile.worker import main; main()"
+# The process must import this very fts, however it was found here. A folder of sources goes first; one of installed
+# packages goes last, where it always is, so that nothing in it hides a module of the standard library.
+_ROOT = Path(fts.__file__).resolve().parents[1]
+_PLACE = "append(" if _ROOT.name in ("site-packages", "dist-packages") else "insert(0, "
+_CODE = f"import sys; sys.path.{_PLACE}{str(_ROOT)!r}); from fts.profile.worker import main; main()"
 _EXIT_SECONDS = 10
 
 

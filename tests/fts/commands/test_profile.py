@@ -138,7 +138,9 @@ def test_a_condition_that_holds_is_exit_3_and_a_sentence(bundle, tmp_path, capsy
         entry |= {"state": "ok", "value_ms": 1e-9}
     old.write_text(json.dumps(document))
     assert main([str(bundle), *QUICK, "--baseline", str(old), "--fail-if", "p50>1.05x"]) == 3
-    assert "fts-profile: --fail-if p50>1.05x: p50 went from 0.000 ms to" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "fts-profile: --fail-if p50>1.05x: p50 went from 0.000 ms to" in said
+    assert "decided on UNSTABLE figures" in said
     for entry in document["latency"]["percentiles"]:
         entry["value_ms"] = 1e9
     old.write_text(json.dumps(document))

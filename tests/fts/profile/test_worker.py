@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_a_relative_python_path_means_the_same_in_the_process(monkeypatch, tmp_p
     (tmp_path / "modules" / "numpy").mkdir(parents=True)
     (tmp_path / "modules" / "numpy" / "__init__.py").write_text("raise ImportError('the numpy of PYTHONPATH')")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", "modules")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["modules", os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep))
     with pytest.raises(EngineError, match="the numpy of PYTHONPATH"), loaded_worker(NetSpec(**spec)):
         pytest.fail("imported another numpy")
 
