@@ -60,7 +60,7 @@ def main() -> int:
                 claims[what] += found.differs
                 took = time.perf_counter() - begin
                 print(
-                    f"{trial + 1:>3} {what:<15} {found.ratio:.4f} [{found.low:.4f}, {found.high:.4f}] spread "
+                    f"{trial + 1:>3} {what:<15} {found.measure:<9} {found.ratio:.4f} [{found.low:.4f}, {found.high:.4f}] spread "
                     f"{100 * found.spread:.2f} % {'CLAIMED' if found.differs else 'no difference'}  {took:.1f} s",
                     flush=True,
                 )

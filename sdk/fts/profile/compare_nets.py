@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from fts.profile.ab_ratio import AbRatio, PairTimes, ab_ratio, standard_error
+from fts.profile.ab_ratio import AbRatio, PairMeasured, PairTimes, ratio_of_pairs, standard_error
 from fts.profile.clock import Clock
 from fts.profile.measured_net import NetSpec
 from fts.profile.worker_process import Asks, loaded_worker
 
+Slices = dict[str, list[dict[str, Any]]]
 Load = Callable[[NetSpec], AbstractContextManager[tuple[Asks, dict[str, Any]]]]
 
 # A slice is 3 frames, the first of which is not counted. On a busy machine one counted frame or three give a round's ratio
@@ -23,7 +24,7 @@ _SLICE_FRAMES = 3
 _LONG_FRAME_MS = 50.0
 _LEAST_ROUNDS = 5
 _PRECISION = 0.01
-_MOST_EXTENSION = 8.0
+_MOST_EXTENSION = 3.0
 
 
 def compare_nets(
@@ -44,7 +45,7 @@ def compare_nets(
         b: The other.
         clock: Time.
         pairs: Pairs of fresh processes, at least 5.
-        seconds: Measuring time of all pairs together, without loading and warming up; up to 8 times that on a machine
+        seconds: Measuring time of all pairs together, without loading and warming up; up to 3 times that on a machine
             too busy for it.
         warm_cap_s: Most time for each process to warm up.
         seed: Of the random order.
@@ -54,12 +55,12 @@ def compare_nets(
     measured = []
     for _ in range(pairs):
         measured.append(_measure_pair(a, b, clock, seconds / pairs, warm_cap_s, order, load))
-    return ab_ratio(measured, seed=seed)
+    return ratio_of_pairs(measured, seed=seed)
 
 
 def _measure_pair(
     a: NetSpec, b: NetSpec, clock: Clock, seconds: float, warm_cap_s: float, order: random.Random, load: Load
-) -> PairTimes:
+) -> PairMeasured:
     specs = {"a": a, "b": b}
     names = _shuffled(order)
     with contextlib.ExitStack() as stack:
@@ -69,28 +70,29 @@ def _measure_pair(
         slice_frames: dict[str, int] = {}
         for name in names:
             workers[name].ask("warm", cap_s=warm_cap_s)
-            slow = workers[name].ask("slice", frames=2)["least_ms"] > _LONG_FRAME_MS
+            slow = workers[name].ask("slice", frames=2)["wall_ms"] > _LONG_FRAME_MS
             slice_frames[name] = 1 if slow else _SLICE_FRAMES
-        times: dict[str, list[float]] = {"a": [], "b": []}
+        slices: Slices = {"a": [], "b": []}
         begin_ns = clock.now_ns()
-        while not _is_enough(times, (clock.now_ns() - begin_ns) / 1e9 / seconds):
+        while not _is_enough(slices, (clock.now_ns() - begin_ns) / 1e9 / seconds):
             for name in _shuffled(order):
-                times[name].append(workers[name].ask("slice", frames=slice_frames[name])["least_ms"])
-    return _pair(times)
+                slices[name].append(workers[name].ask("slice", frames=slice_frames[name]))
+    return PairMeasured(wall=_pair(slices, "wall_ms"), cpu=_pair(slices, "cpu_ms"))
 
 
-def _is_enough(times: dict[str, list[float]], used: float) -> bool:
+def _is_enough(slices: Slices, used: float) -> bool:
     """Whether a pair has had its time (`used` >= 1), and more of it where the machine is so busy that it needs it.
 
     The precision of the ratio is asked for, never its value, so that going on does not favour any answer.
     """
-    if len(times["a"]) < _LEAST_ROUNDS or used < 1:
+    if len(slices["a"]) < _LEAST_ROUNDS or used < 1:
         return False
-    return used >= _MOST_EXTENSION or standard_error(_pair(times)) <= _PRECISION
+    return used >= _MOST_EXTENSION or standard_error(_pair(slices, "wall_ms")) <= _PRECISION
 
 
-def _pair(times: dict[str, list[float]]) -> PairTimes:
-    return PairTimes(a=np.array(times["a"]), b=np.array(times["b"]))
+def _pair(slices: Slices, key: str) -> PairTimes:
+    a, b = (np.array([s[key] for s in slices[name]]) for name in ("a", "b"))
+    return PairTimes(a=a, b=b)
 
 
 def _shuffled(order: random.Random) -> list[str]:

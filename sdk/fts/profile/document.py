@@ -155,6 +155,7 @@ def _ratio(measurement: Measurement) -> dict[str, Any]:
         return {"against": None, "reason": measurement.no_ratio_reason}
     return {
         "against": "portable FP32 net of the same bundle",
+        "measure": ratio.measure,
         "ratio": ratio.ratio,
         "low": ratio.low,
         "high": ratio.high,

@@ -96,11 +96,14 @@ def _ms(value: float | None) -> str:
 def _ratio(ratio: Mapping[str, Any]) -> str:
     if ratio["against"] is None:
         return f"ratio     none: {ratio['reason']}"
+    busy = "" if ratio["measure"] == "wall time" else "; the machine was too busy to compare wall time"
     if not ratio["differs"]:
-        return f"ratio     to the {ratio['against']}: no difference detected ({ratio['reason']})"
+        return (
+            f"ratio     to the {ratio['against']}: no difference detected ({ratio['reason']}, {ratio['measure']}{busy})"
+        )
     return (
-        f"ratio     {ratio['ratio']:.3f}x the time of the {ratio['against']} "
-        f"(95 % interval {ratio['low']:.3f} to {ratio['high']:.3f})"
+        f"ratio     {ratio['ratio']:.3f}x the {ratio['measure']} of the {ratio['against']} "
+        f"(95 % interval {ratio['low']:.3f} to {ratio['high']:.3f}{busy})"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fts.profile.ab_ratio import USUAL_PAIRS, PairTimes, ab_ratio, standard_error
+from fts.profile.ab_ratio import USUAL_PAIRS, PairMeasured, PairTimes, ab_ratio, ratio_of_pairs, standard_error
 
 PAIRS = USUAL_PAIRS
 ROUNDS = 20
@@ -55,7 +55,7 @@ def test_more_work_in_b_is_a_ratio_below_one():
     assert found.differs
     assert found.low <= found.ratio <= found.high < 1
     assert found.ratio == pytest.approx(1 / 1.5, rel=0.05)
-    assert "95 % interval" in found.verdict
+    assert found.measure == "wall time"
 
 
 def test_one_disturbed_round_moves_nothing():
@@ -70,7 +70,6 @@ def test_an_interval_with_one_inside_is_no_difference():
     found = ab_ratio(pairs)
     assert not found.differs
     assert "contains 1" in found.reason
-    assert found.verdict.startswith("no difference detected")
 
 
 def test_a_difference_within_the_spread_of_the_runs_is_no_difference():
@@ -93,6 +92,24 @@ def test_the_standard_error_of_a_pair_is_that_of_the_median_of_its_rounds():
     rounds = [PairTimes(a=np.exp(rng.normal(0, 0.1, 101)), b=np.ones(101)) for _ in range(400)]
     seen = np.std([np.median(np.log(p.a)) for p in rounds])
     assert np.mean([standard_error(p) for p in rounds]) == pytest.approx(seen, rel=0.1)
+
+
+def flat(*ratios: float) -> list[PairTimes]:
+    return [PairTimes(a=np.array([r]), b=np.array([1.0])) for r in ratios]
+
+
+def test_wall_time_is_compared_where_its_spread_allows_it():
+    pairs = [
+        PairMeasured(wall=w, cpu=c) for w, c in zip(flat(1.1, 1.11, 1.1, 1.09, 1.1), flat(*[2.0] * 5), strict=True)
+    ]
+    found = ratio_of_pairs(pairs)
+    assert (found.measure, found.ratio) == ("wall time", pytest.approx(1.1))
+
+
+def test_a_busy_machine_is_compared_by_cpu_time_and_says_so():
+    walls, cpus = flat(0.7, 1.4, 1.1, 0.9, 1.3), flat(1.1, 1.11, 1.1, 1.09, 1.1)
+    found = ratio_of_pairs([PairMeasured(wall=w, cpu=c) for w, c in zip(walls, cpus, strict=True)])
+    assert (found.measure, found.ratio, found.differs) == ("CPU time", pytest.approx(1.1), True)
 
 
 def test_fewer_than_five_pairs_are_refused():

@@ -57,7 +57,8 @@ class FakeWorker:
 
     def slice(self, frames):
         self._clock.pass_ms(10)
-        return {"least_ms": 10.0 if self._spec.which == "target" else 15.0}
+        ms = 10.0 if self._spec.which == "target" else 15.0
+        return {"wall_ms": ms, "cpu_ms": 2 * ms}
 
     def layers(self):
         kernels = [
@@ -209,7 +210,7 @@ def test_the_table_shows_percentiles_with_intervals_stages_and_layers(run):
     assert "10.000 ms   95 % interval 10.000 to 10.000" in text
     assert "medians in ms: wait 0.000, pre 1.000, engine 8.000, post 1.000" in text
     assert "first 30.00 ms, second 12.00 ms, tenth 10.50 ms; steady after 150 frames, 1.50 s" in text
-    assert "ratio     0.667x the time of the portable FP32 net" in text
+    assert "ratio     0.667x the wall time of the portable FP32 net" in text
     assert "at 2.00x the unprofiled time" in text
     assert "unattributed" in text
     assert "note      a note" in text
@@ -248,7 +249,17 @@ def test_dropped_frames_are_violations_and_reach_the_percentiles(run):
 def test_no_difference_is_said_so(run):
     _, document = run()
     document["ratio"] |= {"differs": False, "reason": "the 95 % interval 0.980 to 1.020 contains 1"}
-    assert "no difference detected (the 95 % interval 0.980 to 1.020 contains 1)" in table_from_document(document)
+    assert "no difference detected (the 95 % interval 0.980 to 1.020 contains 1, wall time)" in table_from_document(
+        document
+    )
+
+
+def test_a_ratio_of_cpu_time_is_called_so(run):
+    _, document = run()
+    document["ratio"]["measure"] = "CPU time"
+    text = table_from_document(document)
+    assert "0.667x the CPU time of the portable FP32 net" in text
+    assert "the machine was too busy to compare wall time" in text
 
 
 def test_a_ratio_left_out_gives_its_reason(run):
