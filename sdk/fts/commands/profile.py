@@ -94,6 +94,8 @@ def _positive_seconds(text: str) -> float:
 
 
 def _profile(args: argparse.Namespace) -> int:
+    import numpy as np
+
     from fts.commands.run_inputs import inputs_from_flags
     from fts.loading import load
     from fts.profile.baseline import differences, violations
@@ -102,7 +104,7 @@ def _profile(args: argparse.Namespace) -> int:
     from fts.profile.feeds import write_feeds
     from fts.profile.measure import measure
     from fts.profile.measured_net import NetSpec
-    from fts.profile.scenarios import scenario_from_text
+    from fts.profile.scenarios import overload_text, scenario_from_text
     from fts.profile.table import table_from_document
 
     scenario = scenario_from_text(args.scenario)
@@ -135,6 +137,8 @@ def _profile(args: argparse.Namespace) -> int:
         "inputs": list(args.input),
     }
     warnings = _warnings(model)
+    if overload := overload_text(scenario, float(np.median(measurement.stage_ms("begin_ns", "end_ns")))):
+        warnings.append(overload)
     document = document_from_measurement(measurement, model, facts, warnings)
     if baseline is not None:
         document["warnings"] += [f"against the baseline, {d}" for d in differences(document, baseline)]

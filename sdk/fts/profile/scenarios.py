@@ -57,6 +57,19 @@ def scenario_from_text(text: str) -> Scenario:
     return Scenario(kind="open", fps=fps, lossless=match[2] is not None)
 
 
+def overload_text(scenario: Scenario, service_ms: float) -> str:
+    """What a reader has to know when frames come faster than they can be run, or "".
+
+    Args:
+        scenario: The load.
+        service_ms: Median time that a frame takes once it is begun.
+    """
+    if scenario.kind == "closed" or service_ms * scenario.fps <= 1e3:
+        return ""
+    consequence = "ages grow as long as it is measured" if scenario.lossless else "the others are dropped"
+    return f"overloaded: a frame comes each {1e3 / scenario.fps:.3f} ms and takes {service_ms:.3f} ms; {consequence}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Timeline:
     """What happened to every frame that was run, in nanoseconds of one clock, int64 (n,) each.

@@ -12,7 +12,7 @@ from fts.errors import UsageError
 from fts.profile.arrivals import Arrival, CameraThread, FrameQueue, Schedule
 from fts.profile.clock import SystemClock
 from fts.profile.order_statistics import percentile
-from fts.profile.scenarios import Scenario, run_closed, run_open, scenario_from_text
+from fts.profile.scenarios import Scenario, overload_text, run_closed, run_open, scenario_from_text
 from fts.profile.stages import EngineSpan
 
 FRAMES = 900
@@ -124,3 +124,10 @@ def test_a_scenario_is_read_and_written_alike(text, scenario):
 def test_another_scenario_is_refused_with_those_there_are(text):
     with pytest.raises(UsageError, match=r"closed, open@FPS or open@FPS,lossless"):
         scenario_from_text(text)
+
+
+def test_a_net_slower_than_its_camera_is_called_overloaded():
+    assert "ages grow" in overload_text(Scenario(kind="open", fps=30, lossless=True), 34.0)
+    assert "dropped" in overload_text(Scenario(kind="open", fps=30), 34.0)
+    assert overload_text(Scenario(kind="open", fps=30), 33.0) == ""
+    assert overload_text(Scenario(kind="closed"), 1000.0) == ""
