@@ -27,7 +27,7 @@ from fts.profile.clock import SystemClock
 from fts.profile.measured_net import INPUT_KEY, MeasuredNet, NetSpec
 from fts.profile.scenarios import run_closed
 
-TURN_MS = 20.0
+TURN_MS = 10.0
 
 
 def turns_of(net: Net, threads: int, folder: Path) -> dict[str, Callable[[int], object]]:
@@ -49,11 +49,20 @@ def turns_of(net: Net, threads: int, folder: Path) -> dict[str, Callable[[int], 
     return {"bare": bare, "measured": measured}
 
 
-def milliseconds(turn: Callable[[int], object], frames: int) -> float:
-    """Of one frame, timed from outside."""
-    begin = time.perf_counter()
+def milliseconds(turn: Callable[[int], object], frames: int) -> tuple[float, float]:
+    """Wall time and CPU time of one frame, seen from outside."""
+    begin, begin_cpu = time.perf_counter(), time.process_time()
     turn(frames)
-    return (time.perf_counter() - begin) * 1e3 / frames
+    cpu = time.process_time() - begin_cpu
+    return (time.perf_counter() - begin) * 1e3 / frames, cpu * 1e3 / frames
+
+
+def overhead(measured: list[float], bare: list[float]) -> tuple[float, float]:
+    """Median of the log ratios of turns, and its 95 % error, in percent."""
+    logs = [math.log(m / b) for m, b in zip(measured, bare, strict=True)]
+    middle = statistics.median(logs)
+    deviation = 1.4826 * statistics.median(abs(v - middle) for v in logs)
+    return 100 * middle, 100 * 2.5 * deviation / len(logs) ** 0.5
 
 
 def main() -> int:
@@ -62,25 +71,24 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=available_cpus(), help="intra-op threads of both")
     args = parser.parse_args()
     print(f"onnxruntime {onnxruntime.__version__}, {args.threads} threads")
-    print(f"{'net':<26}{'bare p50 ms':>13}{'overhead %':>12}{'+- %':>8}{'overhead us':>13}{'turns':>7}")
+    print(f"{'net':<26}{'bare p50 ms':>13}{'wall %':>9}{'+-':>7}{'CPU %':>9}{'+-':>7}{'CPU us':>9}{'turns':>7}")
     for net in NETS:
         with tempfile.TemporaryDirectory() as name:
             turns = turns_of(net, args.threads, Path(name))
         for turn in turns.values():
             turn(20)
-        frames = max(1, round(TURN_MS / milliseconds(turns["bare"], 5)))
-        times: dict[str, list[float]] = {"bare": [], "measured": []}
+        frames = max(1, round(TURN_MS / milliseconds(turns["bare"], 5)[1]))
+        times: dict[str, list[tuple[float, float]]] = {"bare": [], "measured": []}
         stop = time.perf_counter() + args.seconds
         while time.perf_counter() < stop or len(times["bare"]) < 10:
             names = ["bare", "measured"] if len(times["bare"]) % 2 else ["measured", "bare"]
             for what in names:
                 times[what].append(milliseconds(turns[what], frames))
-        logs = [math.log(m / b) for m, b in zip(times["measured"], times["bare"], strict=True)]
-        middle, bare_ms = statistics.median(logs), statistics.median(times["bare"])
-        error = 2.5 * 1.4826 * statistics.median(abs(v - middle) for v in logs) / len(logs) ** 0.5
+        wall, cpu = (overhead([t[i] for t in times["measured"]], [t[i] for t in times["bare"]]) for i in (0, 1))
+        bare_ms, bare_cpu_ms = (statistics.median(t[i] for t in times["bare"]) for i in (0, 1))
         print(
-            f"{net.name:<26}{bare_ms:>13.3f}{100 * middle:>12.2f}{100 * error:>8.2f}"
-            f"{1e3 * middle * bare_ms:>13.1f}{len(logs):>7}",
+            f"{net.name:<26}{bare_ms:>13.3f}{wall[0]:>9.2f}{wall[1]:>7.2f}{cpu[0]:>9.2f}{cpu[1]:>7.2f}"
+            f"{10 * cpu[0] * bare_cpu_ms:>9.1f}{len(times['bare']):>7}",
             flush=True,
         )
     return 0
