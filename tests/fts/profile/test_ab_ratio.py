@@ -106,8 +106,9 @@ def test_wall_time_is_compared_where_its_spread_allows_it():
     assert (found.measure, found.ratio) == ("wall time", pytest.approx(1.1))
 
 
-def test_a_busy_machine_is_compared_by_cpu_time_and_says_so():
-    walls, cpus = flat(0.7, 1.4, 1.1, 0.9, 1.3), flat(1.1, 1.11, 1.1, 1.09, 1.1)
+@pytest.mark.parametrize("walls", [(0.7, 1.4, 1.1, 0.9, 1.3), (1.1, 1.1, 1.1, 2.0, 3.0)], ids=["spread", "interval"])
+def test_a_busy_machine_is_compared_by_cpu_time_and_says_so(walls):
+    walls, cpus = flat(*walls), flat(1.1, 1.11, 1.1, 1.09, 1.1)
     found = ratio_of_pairs([PairMeasured(wall=w, cpu=c) for w, c in zip(walls, cpus, strict=True)])
     assert (found.measure, found.ratio, found.differs) == ("CPU time", pytest.approx(1.1), True)
 
