@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import shutil
 import statistics
@@ -26,9 +25,9 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
 import fts
+from fts.engines.onnxruntime_session import OrtSession, open_session
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -173,22 +172,12 @@ class Latency:
         return "INT8 is faster" if self.ratio > 1 else "INT8 is SLOWER here"
 
 
-def open_session(onnx_bytes: bytes) -> onnxruntime.InferenceSession:
-    """One ONNX Runtime session; both nets get the same options."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = len(os.sched_getaffinity(0))
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(onnx_bytes, options, providers=["CPUExecutionProvider"])
-
-
-def measure_latency(
-    fp32: onnxruntime.InferenceSession, int8: onnxruntime.InferenceSession, feeds: Mapping[str, npt.NDArray[np.float32]]
-) -> Latency:
+def measure_latency(fp32: OrtSession, int8: OrtSession, feeds: Mapping[str, npt.NDArray[np.float32]]) -> Latency:
     """Run both nets in turn, so that a change of the machine's speed meets both."""
 
-    def run_ms(session: onnxruntime.InferenceSession) -> float:
+    def run_ms(session: OrtSession) -> float:
         start_ns = time.perf_counter_ns()
-        session.run(None, feeds)
+        session.run(feeds)
         return (time.perf_counter_ns() - start_ns) / 1e6
 
     pairs = [(run_ms(fp32), run_ms(int8)) for _ in range(WARM_UP_PAIRS + TIMED_PAIRS)][WARM_UP_PAIRS:]
@@ -234,7 +223,7 @@ def demo(style: int) -> None:
     rows, psnrs_db = [], []
     for path in photos:
         picture = read_picture(path)
-        reference = picture_from_tensor(fp32.run(["stylized"], {"image": tensor_from_picture(picture)})[0])
+        reference = picture_from_tensor(fp32.run({"image": tensor_from_picture(picture)})[0])
         stylized = read_picture(next((OUT / "int8").glob(path.stem + "*")))
         rows.append((picture, reference, stylized))
         psnrs_db.append(psnr_db(reference, stylized))
@@ -249,7 +238,7 @@ def demo(style: int) -> None:
             ("net", f"{MODEL}, style {style} of 26, {SIDE_PX}x{SIDE_PX}"),
             ("calibration", f"{len(crops['calib'])} crops of {calib_sources} photographs"),
             ("budget", f"{quality['budget']}: " + ("met" if within_budget else "NOT met; this is the best attempt")),
-            ("engine that ran", f"{engine}"),
+            ("engine that ran", f"{engine}, dialect {manifest['provenance']['options']['dialect']}"),
             ("MACs in integer kernels", f"{quality['integer_mac_share']:.0%}"),
             ("FP32 model", f"{len(fp32_onnx) / 1024:.0f} KiB"),
             ("INT8 engine", f"{len(int8_onnx) / 1024:.0f} KiB"),

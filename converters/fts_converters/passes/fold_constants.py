@@ -14,6 +14,7 @@ import logging
 import onnx_graphsurgeon as gs
 from onnx import shape_inference
 
+from fts.engines.onnxruntime_session import import_onnxruntime
 from fts_converters.model import Model
 
 SIZE_LIMIT_BYTES = 16 * 2**20
@@ -23,6 +24,7 @@ _log = logging.getLogger(__name__)
 
 def fold_constants(model: Model) -> bool:
     """Returns True when the number of nodes fell."""
+    import_onnxruntime()  # before graph-surgeon does, so that its usage data is off
     before = len(model.graph.nodes)
     gs.logger.G_LOGGER.severity = gs.logger.G_LOGGER.ERROR
     _infer_shapes(model)
@@ -44,3 +46,4 @@ def _infer_shapes(model: Model) -> None:
         if isinstance(tensor, gs.Variable) and isinstance(other, gs.Variable):
             tensor.shape = other.shape if other.shape is not None else tensor.shape
             tensor.dtype = other.dtype if other.dtype is not None else tensor.dtype
+            tensor.type = other.type  # a sequence of tensors is no tensor

@@ -94,7 +94,7 @@ def open_session(
         MissingDependencyError: onnxruntime is not installed or cannot be loaded.
         EngineError: onnxruntime refuses the model.
     """
-    ort = _onnxruntime()
+    ort = import_onnxruntime()
     errors = _onnxruntime_errors(ort)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads if threads is not None else available_cpus()
@@ -117,10 +117,15 @@ def onnxruntime_version() -> str:
     Raises:
         MissingDependencyError: It is not installed or cannot be loaded.
     """
-    return str(_onnxruntime().__version__)
+    return str(import_onnxruntime().__version__)
 
 
-def _onnxruntime() -> Any:
+def import_onnxruntime() -> Any:
+    """The module onnxruntime, with its usage data switched off; the only way by which fts imports it.
+
+    Raises:
+        MissingDependencyError: It is not installed or cannot be loaded.
+    """
     # From 1.29 on, onnxruntime starts an uploader of usage data when it is imported, unless this says no. A library
     # that sees people's faces sends nothing, and the uploader's thread makes forked children hang as they exit.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fts.engines.onnxruntime_session import EXACT_U8S8, OrtSession, _onnxruntime, _onnxruntime_errors
+from fts.engines.onnxruntime_session import EXACT_U8S8, OrtSession, _onnxruntime_errors, import_onnxruntime
 from fts.engines.threads import available_cpus
 
 
@@ -18,7 +18,7 @@ class ProfiledSession:
     """A session that is being profiled; an `Engine`."""
 
     def __init__(self, model: bytes, folder: Path, *, threads: int | None, exact_u8s8: bool) -> None:
-        ort = _onnxruntime()
+        ort = import_onnxruntime()
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads if threads is not None else available_cpus()
         options.inter_op_num_threads = 1
