@@ -11,11 +11,10 @@ On a two-core machine that others used by half (16 pairs, a 10 ms net against it
 m had a standard deviation of 1.2 %, and the ratio of the medians of all frames one of 6.5 %. So the ratio is one of
 typical undisturbed frames; what the tail does is for the percentiles to say.
 
-Wall time is what people wait for, and what is compared where it can be. Where its spread from pair to pair exceeds 2.5 %
-or its interval is wider than 5 %, the machine is too busy for it, and CPU time of all threads is compared instead; the
-answer says so. (With four runnable
-processes a CPU, 9 pairs: deviation of m 5.4 % in wall time, 1.9 % in CPU time; both find the same 8.6 %.) The choice never
-looks at the ratio itself, so it favours no answer.
+Wall time is what people wait for, and what is compared where it can be. Where its spread from pair to pair exceeds 2.5
+% or its interval is wider than 5 %, the machine is too busy for it, and CPU time of all threads is compared instead;
+the answer says so. (With four runnable processes a CPU, 9 pairs: deviation of m 5.4 % in wall time, 1.9 % in CPU time;
+both find the same 8.6 %.) The choice never looks at the ratio itself, so it favours no answer.
 
 The interval is a bootstrap over pairs. A difference is claimed when the interval excludes 1, |log ratio| exceeds twice the
 spread of m from pair to pair, and it exceeds 1 %. The spread is the median absolute deviation times 1.4826, so that one
