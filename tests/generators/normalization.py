@@ -94,6 +94,8 @@ def reduce_log_sum_exp(b: Builder) -> Value:
 
 def arg_max(b: Builder) -> Value:
     x = b.pick((2, 3, 4), exact=True)
+    if b.chance(0.5):
+        x = b.node("Floor", [x], x.shape, F32, x.mag + 1)  # ties
     axis, keep = b.integer(0, x.rank - 1), b.chance(0.5)
     shape = [1 if i == axis else n for i, n in enumerate(x.shape) if keep or i != axis]
     last = b.choose((None, 0, 1)) if b.opset >= 12 else None
