@@ -198,6 +198,36 @@ def resize_to_shape_of(b: Builder) -> Value:
     )
 
 
+def sizes_scaled_in_float(b: Builder) -> Value:
+    """Sizes cast to float, scaled, cast back to integers, and used to resize; the factor is no integer."""
+    x = b.pick(image=2)
+    sizes = b.cast(b.slice(b.node("Shape", [x], (4,), I64, 64.0), [2], [4], [0]), F32)
+    factor = b.choose((0.5, 1.5, 2.5))
+    scaled = b.node("Mul", [sizes, b.const([factor, factor], F32)], (2,), F32, 64.0)
+    back = b.cast(b.node("Floor", [scaled], (2,), F32, 64.0) if b.chance(0.3) else scaled, I64)
+    if b.chance(0.5):
+        return back
+    target = b.node("Concat", [b.slice(b.node("Shape", [x], (4,), I64, 64.0), [0], [2], [0]), back], (4,), I64, 64.0, axis=0)
+    empty = b.const(np.zeros(0), F32) if b.opset < 13 else None
+    shape = (*x.shape[:2], *(int(n * factor) for n in x.shape[2:]))
+    return b.node(
+        "Resize", [x, empty, empty, target], shape, F32, x.mag, mode="nearest",
+        coordinate_transformation_mode="asymmetric", nearest_mode="floor",
+    )
+
+
+def partial_shape(b: Builder) -> Value:
+    """Shape with start and end, from opset 15 on, as data and as the target of a Reshape."""
+    x = b.pick((3, 4))
+    start, end = b.choose(((1, None), (None, 2), (-2, None), (None, -1), (1, -1), (0, 2)))
+    sizes = x.shape[start or 0 : end]
+    part = b.node("Shape", [x], (len(sizes),), I64, 64.0, start=start, end=end)
+    if b.chance(0.4):
+        return part
+    target = b.node("Concat", [part, b.ints(-1)], (len(sizes) + 1,), I64, 64.0, axis=0)
+    return b.node("Reshape", [x, target], (*sizes, x.size // math.prod(sizes)), F32, x.mag)
+
+
 def pad_chain(b: Builder) -> Value:
     """nn.functional.pad as torch writes it: pads by ConstantOfShape, Concat, Reshape, Slice, Transpose, Cast."""
     x = b.pick(4, where=lambda v: min(v.shape[2:]) >= 2 and v.size <= 400)
@@ -282,6 +312,8 @@ EMITTERS = tuple(
         (attention, 9),
         (shape_gather_concat_reshape, 9),
         (resize_to_shape_of, 11),
+        (sizes_scaled_in_float, 11),
+        (partial_shape, 15),
         (pad_chain, 11),
         (squeeze_excite, 9),
         (residual_block, 9),

@@ -125,8 +125,12 @@ def _case(b: Builder, outputs: list[Value], seed: int) -> Case:
             dims = value.type.tensor_type.shape.dim
             if dims:
                 dims[0].dim_param = "batch" if value is b.inputs[0] else f"{value.name}_batch"
+    given = {value.name: value for value in b.inputs}
     infos = []
     for v in outputs:
+        if v.name in given:
+            infos.append(given[v.name])
+            continue
         shape: tuple[int | str, ...] = v.shape
         if symbolic:
             shape = tuple(f"{v.name}_{i}" for i in range(v.rank))
