@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
-
 from tests.generators.exact_ops import EXACT_OPS
 
 F32, F64, F16 = np.dtype("float32"), np.dtype("float64"), np.dtype("float16")
 I64, BOOL = np.dtype("int64"), np.dtype("bool")
 ODD_SIZES = (1, 2, 3, 5, 7)
-LARGEST = 1500  # elements; larger tensors are not read by later emitters, so that a graph stays a matter of milliseconds
+LARGEST = (
+    1500  # elements; larger tensors are not read by later emitters, so that a graph stays a matter of milliseconds
+)
 GRID = 64  # feeds are multiples of 1/64: exact in every float type, with ties
 
 
@@ -116,7 +117,9 @@ class Builder:
         """An unused tensor name, in the style of one exporter for the whole graph, now and then one that tools generate."""
         number = len(self._names)
         if self.chance(0.04):
-            stem = self.choose(("onnx_graphsurgeon_constant_0", "_gs_0", "fts_0", "Conv_0", "x_folded", "0", "output#2"))
+            stem = self.choose(
+                ("onnx_graphsurgeon_constant_0", "_gs_0", "fts_0", "Conv_0", "x_folded", "0", "output#2")
+            )
         else:
             stem = (f"v{number}", str(number), f"/net/{op}_output_{number}", f"{op}_{number}")[self._style]
         name, n = stem, 1
@@ -301,9 +304,9 @@ class Builder:
         self._append(op, [v.name if v is not None else "" for v in inputs], names, attributes, domain)
         read = [v for v in inputs if v is not None]
         self.read.update(v.name for v in read)
-        exact = (op in EXACT_OPS or op in ("Cast", "Equal", "Greater", "Less", "Not", "And", "Or", "ArgMax", "Shape")) and all(
-            v.exact for v in read
-        )
+        exact = (
+            op in EXACT_OPS or op in ("Cast", "Equal", "Greater", "Less", "Not", "And", "Or", "ArgMax", "Shape")
+        ) and all(v.exact for v in read)
         values = []
         for name, spec in zip(names, outputs, strict=True):
             if spec is None:
@@ -331,7 +334,9 @@ class Builder:
     ) -> None:
         while inputs and not inputs[-1]:
             inputs.pop()
-        node = helper.make_node(op, inputs, outputs, domain=domain, **{k: v for k, v in attributes.items() if v is not None})
+        node = helper.make_node(
+            op, inputs, outputs, domain=domain, **{k: v for k, v in attributes.items() if v is not None}
+        )
         node.name = self._node_name(op, outputs[0])
         self.nodes.append(node)
         self.ops.add(op)
@@ -340,7 +345,14 @@ class Builder:
     # --- operators whose form depends on the opset
 
     def axes_op(
-        self, op: str, value: Value, shape: Sequence[int], axes: Sequence[int], input_since: int, mag: float, **attributes: Any
+        self,
+        op: str,
+        value: Value,
+        shape: Sequence[int],
+        axes: Sequence[int],
+        input_since: int,
+        mag: float,
+        **attributes: Any,
     ) -> Value:
         """Axes as an attribute before opset `input_since`, as an input from it on."""
         if self.opset >= input_since:
@@ -354,7 +366,9 @@ class Builder:
         return self.axes_op(op, value, shape, axes, since, mag, keepdims=int(keepdims))
 
     def reshape(self, value: Value, shape: Sequence[int], **attributes: Any) -> Value:
-        return self.node("Reshape", [value, self.ints(*shape)], self._filled(value, shape), value.dtype, value.mag, **attributes)
+        return self.node(
+            "Reshape", [value, self.ints(*shape)], self._filled(value, shape), value.dtype, value.mag, **attributes
+        )
 
     @staticmethod
     def _filled(value: Value, shape: Sequence[int]) -> list[int]:
@@ -382,7 +396,12 @@ class Builder:
         )
 
     def slice(
-        self, value: Value, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int] | None = None
+        self,
+        value: Value,
+        starts: Sequence[int],
+        ends: Sequence[int],
+        axes: Sequence[int],
+        steps: Sequence[int] | None = None,
     ) -> Value:
         """Opset 9 has attributes and no steps."""
         shape = list(value.shape)
@@ -404,9 +423,7 @@ class Builder:
         shape = [n + pads[i] + pads[i + r] for i, n in enumerate(value.shape)]
         mag = max(value.mag, abs(number or 0))
         if self.opset < 11:
-            return self.node(
-                "Pad", [value], shape, value.dtype, mag, mode=mode, pads=list(pads), value=number
-            )
+            return self.node("Pad", [value], shape, value.dtype, mag, mode=mode, pads=list(pads), value=number)
         inputs: list[Value | None] = [value, self.ints(*pads)]
         if number is not None:
             inputs.append(self.scalar(number, value.dtype))
@@ -417,7 +434,10 @@ class Builder:
         return self.node("Cast", [value], value.shape, dtype, value.mag, to=to)
 
     def split(self, value: Value, sizes: Sequence[int], axis: int) -> list[Value]:
-        specs = [(tuple(n if i == axis % value.rank else m for i, m in enumerate(value.shape)), value.dtype, value.mag) for n in sizes]
+        specs = [
+            (tuple(n if i == axis % value.rank else m for i, m in enumerate(value.shape)), value.dtype, value.mag)
+            for n in sizes
+        ]
         if self.opset >= 13:
             return self.multi("Split", [value, self.ints(*sizes)], specs, axis=axis)
         return self.multi("Split", [value], specs, axis=axis, split=list(sizes))
@@ -426,7 +446,11 @@ class Builder:
         return self.node(op, [a, b], np.broadcast_shapes(a.shape, b.shape), dtype or a.dtype, mag)
 
     def clip(self, value: Value, low: float | None, high: float | None) -> Value:
-        mag = max(abs(low), abs(high)) if low is not None and high is not None else value.mag + max(abs(low or 0), abs(high or 0))
+        mag = (
+            max(abs(low), abs(high))
+            if low is not None and high is not None
+            else value.mag + max(abs(low or 0), abs(high or 0))
+        )
         if self.opset < 11:
             return self.node("Clip", [value], value.shape, value.dtype, mag, min=low, max=high)
         bounds = [None if n is None else self.scalar(n, value.dtype) for n in (low, high)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
-
 from tests.generators.builder import BOOL, F32, I64, Builder, Emitter, Value
 
 

@@ -145,7 +145,13 @@ def batch_norm(b: Builder, x: Value) -> Value:
     parts = [b.vector(c, 0.4, 1.6), b.vector(c), b.vector(c), b.vector(c, 0.05, 2.0)]
     mag = 1.6 * (x.mag + 1) / 0.05**0.5 + 1
     return b.node(
-        "BatchNormalization", [x, *parts], x.shape, F32, mag, epsilon=b.choose((None, 1e-5, 1e-3)), momentum=b.choose((None, 0.1))
+        "BatchNormalization",
+        [x, *parts],
+        x.shape,
+        F32,
+        mag,
+        epsilon=b.choose((None, 1e-5, 1e-3)),
+        momentum=b.choose((None, 0.1)),
     )
 
 

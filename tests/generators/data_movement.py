@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 from onnx import TensorProto, helper
-
 from tests.generators.builder import F32, I64, Builder, Emitter, Value
 
 
 def reshape(b: Builder) -> Value:
     x = b.pick((2, 3, 4))
-    target = b.choose(([x.shape[0], -1], [-1], [0, -1], [1, *x.shape], [*x.shape[::-1]], [0, 0, -1] if x.rank > 2 else [0, 0]))
+    target = b.choose(
+        ([x.shape[0], -1], [-1], [0, -1], [1, *x.shape], [*x.shape[::-1]], [0, 0, -1] if x.rank > 2 else [0, 0])
+    )
     return b.reshape(x, target)
 
 
@@ -149,9 +150,7 @@ def expand_tile(b: Builder) -> Value:
     x = b.pick((1, 2, 3), where=lambda v: v.size <= 100)
     if b.chance(0.5):
         repeats = [b.integer(1, 2) for _ in x.shape]
-        return b.node(
-            "Tile", [x, b.ints(*repeats)], [n * r for n, r in zip(x.shape, repeats, strict=True)], F32, x.mag
-        )
+        return b.node("Tile", [x, b.ints(*repeats)], [n * r for n, r in zip(x.shape, repeats, strict=True)], F32, x.mag)
     target = [2, *(n if b.chance(0.5) else 1 for n in x.shape)]
     return b.node("Expand", [x, b.ints(*target)], np.broadcast_shapes(x.shape, tuple(target)), F32, x.mag)
 
@@ -184,7 +183,9 @@ def depth_space(b: Builder) -> Value:
 
 def constant_of_shape(b: Builder) -> Value:
     x = b.pick((2, 3))
-    value = helper.make_tensor("value", TensorProto.FLOAT, [1], [float(b.rng.uniform(-1, 1))]) if b.chance(0.7) else None
+    value = (
+        helper.make_tensor("value", TensorProto.FLOAT, [1], [float(b.rng.uniform(-1, 1))]) if b.chance(0.7) else None
+    )
     ones = b.node("ConstantOfShape", [b.ints(*x.shape)], x.shape, F32, 1.0, value=value)
     return b.binary("Add", x, ones, x.mag + 1)
 

@@ -153,7 +153,9 @@ def instance_norm_epsilon(model: ModelProto) -> bool:
 
 
 def norm_loses_bias(model: ModelProto) -> bool:
-    return _edit_input(model, 2, "InstanceNormalization", "LayerNormalization", "GroupNormalization", change=np.zeros_like)
+    return _edit_input(
+        model, 2, "InstanceNormalization", "LayerNormalization", "GroupNormalization", change=np.zeros_like
+    )
 
 
 def softmax_other_axis(model: ModelProto) -> bool:

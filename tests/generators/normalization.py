@@ -21,7 +21,12 @@ def instance_norm(b: Builder) -> Value:
     c = x.shape[1]
     n = x.size // (x.shape[0] * c)
     return b.node(
-        "InstanceNormalization", [x, b.vector(c, 0.4, 1.6), b.vector(c)], x.shape, F32, 1.6 * n**0.5 + 1, epsilon=b.choose(EPSILONS)
+        "InstanceNormalization",
+        [x, b.vector(c, 0.4, 1.6), b.vector(c)],
+        x.shape,
+        F32,
+        1.6 * n**0.5 + 1,
+        epsilon=b.choose(EPSILONS),
     )
 
 
@@ -74,7 +79,19 @@ def softmax(b: Builder) -> Value:
 
 def reduction(b: Builder) -> Value:
     x = b.pick((2, 3, 4))
-    op = b.choose(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceProd"))
+    op = b.choose(
+        (
+            "ReduceMean",
+            "ReduceSum",
+            "ReduceMax",
+            "ReduceMin",
+            "ReduceMean",
+            "ReduceSumSquare",
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceProd",
+        )
+    )
     if op == "ReduceProd":
         x = b.bounded(b.pick((2, 3, 4), where=lambda v: v.shape[-1] <= 3), 2.0)
     if op == "ReduceL2":
@@ -83,7 +100,9 @@ def reduction(b: Builder) -> Value:
     if b.opset < 11:
         axes = tuple(a % x.rank for a in axes)
     n = x.size
-    mag = {"ReduceMean": x.mag, "ReduceMax": x.mag, "ReduceMin": x.mag, "ReduceProd": 8.0}.get(op, n * max(x.mag, x.mag**2))
+    mag = {"ReduceMean": x.mag, "ReduceMax": x.mag, "ReduceMin": x.mag, "ReduceProd": 8.0}.get(
+        op, n * max(x.mag, x.mag**2)
+    )
     return b.reduce(op, x, axes, b.chance(0.6), mag)
 
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from onnx import TensorProto, helper
-
 from tests.generators.builder import F32, I64, Builder, Emitter, Value
 from tests.generators.convolution import convolve
 
@@ -53,7 +52,12 @@ def spelled_group_norm(b: Builder) -> Value:
     groups = b.choose([g for g in range(1, x.shape[1] + 1) if x.shape[1] % g == 0])
     y = b.reshape(x, b.choose(((0, groups, -1), (x.shape[0], groups, -1))))
     y = b.node(
-        "InstanceNormalization", [y, b.const(np.ones(groups), F32), b.const(np.zeros(groups), F32)], y.shape, F32, y.size**0.5, epsilon=1e-5
+        "InstanceNormalization",
+        [y, b.const(np.ones(groups), F32), b.const(np.zeros(groups), F32)],
+        y.shape,
+        F32,
+        y.size**0.5,
+        epsilon=1e-5,
     )
     return _affine(b, b.reshape(y, x.shape), (x.shape[1], 1, 1))
 
@@ -121,7 +125,9 @@ def spelled_pixel_shuffle(b: Builder) -> Value:
     x = b.pick(4, where=lambda v: v.shape[1] % 4 == 0 and v.shape[1] >= least)
     n, c, h, w = x.shape
     dcr = b.chance(0.5)
-    split, perm = ((n, 2, 2, c // 4, h, w), (0, 3, 4, 1, 5, 2)) if dcr else ((n, c // 4, 2, 2, h, w), (0, 1, 4, 2, 5, 3))
+    split, perm = (
+        ((n, 2, 2, c // 4, h, w), (0, 3, 4, 1, 5, 2)) if dcr else ((n, c // 4, 2, 2, h, w), (0, 1, 4, 2, 5, 3))
+    )
     if b.chance(0.15):
         perm = (perm[0], perm[1], *perm[3:5], perm[2], perm[5])  # looks alike, is none
         y = b.transpose(b.reshape(x, split), perm)
@@ -193,7 +199,9 @@ def resize_to_shape_of(b: Builder) -> Value:
         F32,
         x.mag,
         mode=mode,
-        coordinate_transformation_mode="asymmetric" if mode == "nearest" else b.choose(("half_pixel", "pytorch_half_pixel", "align_corners")),
+        coordinate_transformation_mode="asymmetric"
+        if mode == "nearest"
+        else b.choose(("half_pixel", "pytorch_half_pixel", "align_corners")),
         nearest_mode="floor" if mode == "nearest" else None,
     )
 
@@ -207,12 +215,20 @@ def sizes_scaled_in_float(b: Builder) -> Value:
     back = b.cast(b.node("Floor", [scaled], (2,), F32, 64.0) if b.chance(0.3) else scaled, I64)
     if b.chance(0.5):
         return back
-    target = b.node("Concat", [b.slice(b.node("Shape", [x], (4,), I64, 64.0), [0], [2], [0]), back], (4,), I64, 64.0, axis=0)
+    target = b.node(
+        "Concat", [b.slice(b.node("Shape", [x], (4,), I64, 64.0), [0], [2], [0]), back], (4,), I64, 64.0, axis=0
+    )
     empty = b.const(np.zeros(0), F32) if b.opset < 13 else None
     shape = (*x.shape[:2], *(int(n * factor) for n in x.shape[2:]))
     return b.node(
-        "Resize", [x, empty, empty, target], shape, F32, x.mag, mode="nearest",
-        coordinate_transformation_mode="asymmetric", nearest_mode="floor",
+        "Resize",
+        [x, empty, empty, target],
+        shape,
+        F32,
+        x.mag,
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-
 from tests.generators.builder import F32, I64, Builder, Emitter, Value
 
 

@@ -17,8 +17,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, helper
-
-from tests.generators import control_flow, convolution, data_movement, elementwise, normalization, patterns, pooling_resize
+from tests.generators import (
+    control_flow,
+    convolution,
+    data_movement,
+    elementwise,
+    normalization,
+    patterns,
+    pooling_resize,
+)
 from tests.generators.builder import LARGEST, Builder, Emitter, Value
 
 OPSETS = tuple(range(9, 22))
@@ -77,7 +84,9 @@ def random_graph(seed: int) -> Case:
     rng = np.random.default_rng([20240917, seed])
     opset = int(rng.choice(OPSETS))
     # IR 3 makes every initializer an input; the newer ones are those that came with the opset (onnx release notes)
-    ir_version = 3 if opset == 9 and rng.random() < 0.7 else 4 if opset < 13 else 7 if opset < 15 else 8 if opset < 19 else 10
+    ir_version = (
+        3 if opset == 9 and rng.random() < 0.7 else 4 if opset < 13 else 7 if opset < 15 else 8 if opset < 19 else 10
+    )
     b = Builder(rng, opset, ir_version)
     b.input(b.image_shape() if b.chance(0.7) else b.shape(b.integer(2, 3)))
     usable = [e for e in EMITTERS if e.since <= opset <= e.until]

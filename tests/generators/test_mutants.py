@@ -7,12 +7,11 @@ from functools import cache
 import onnx
 import pytest
 from onnx import ModelProto
-
+from tests.generators.laws import is_within
 from tests.generators.mutants import MUTANTS, Mutant
 from tests.generators.random_graphs import Case, random_graph
 from tests.generators.run_plain import run_plain
 from tests.generators.tolerance import tolerance
-from tests.generators.laws import is_within
 
 SEEDS = 1500
 TRIES = 8

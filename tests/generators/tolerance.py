@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
-
 from tests.generators.exact_ops import EXACT_OPS
 from tests.generators.random_graphs import Case
 from tests.generators.run_plain import run_plain
@@ -54,7 +53,9 @@ def tolerance(case: Case, reference: Sequence[Array]) -> tuple[float, ...]:
             if r.dtype.kind == "f" and r.size:
                 deviation[i] = max(deviation[i], float(np.abs(y.astype(np.float64) - r.astype(np.float64)).max()))
     return tuple(
-        SAFETY * d + FLOOR_EPS * float(np.finfo(r.dtype).eps) * float(np.abs(r).max()) if r.dtype.kind == "f" and r.size else 0.0
+        SAFETY * d + FLOOR_EPS * float(np.finfo(r.dtype).eps) * float(np.abs(r).max())
+        if r.dtype.kind == "f" and r.size
+        else 0.0
         for d, r in zip(deviation, reference, strict=True)
     )
 

@@ -1,0 +1,82 @@
+"""Faults that random graphs and the node tests of the onnx package found in constant folding, each by its name."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from tests.generators.run_plain import run_plain
+
+from fts_converters.model import Model, model_from_proto
+from fts_converters.passes.fold_constants import fold_constants
+
+
+def _model(text: str) -> tuple[onnx.ModelProto, Model]:
+    proto = onnx.parser.parse_model(text)
+    return proto, model_from_proto(proto, source="test", source_sha256="")
+
+
+def test_a_shape_with_start_and_end_gives_that_part_alone() -> None:
+    _, model = _model("""
+        <ir_version: 8, opset_import: ["" : 15]>
+        net (float[2,3,5] x) => (int64[2] y) {
+            s = Shape<start = 1> (x)
+            y = Neg(s)
+        }""")
+    fold_constants(model)
+    x = np.zeros((2, 3, 5), np.float32)
+    assert run_plain(model.to_proto(), {"x": x})[0].tolist() == [-3, -5]
+
+
+def test_a_shape_with_a_negative_end_is_folded_though_the_last_axis_is_unknown() -> None:
+    _, model = _model("""
+        <ir_version: 8, opset_import: ["" : 15]>
+        net (float[2,3,N] x) => (int64[2] y) {
+            s = Shape<end = -1> (x)
+            y = Neg(s)
+        }""")
+    assert fold_constants(model)
+    assert run_plain(model.to_proto(), {"x": np.zeros((2, 3, 4), np.float32)})[0].tolist() == [-2, -3]
+
+
+def test_integers_scaled_in_float_are_not_scaled_by_an_integer() -> None:
+    """onnx-graphsurgeon drops the two Casts and rounds the factor 0.5 to 0."""
+    proto, model = _model("""
+        <ir_version: 8, opset_import: ["" : 15]>
+        net (int64[3] sizes) => (int64[3] y) <float half = {0.5}> {
+            f = Cast<to = 1> (sizes)
+            scaled = Mul(f, half)
+            y = Cast<to = 7> (scaled)
+        }""")
+    fold_constants(model)
+    feeds = {"sizes": np.array([4, 6, 9])}
+    assert run_plain(model.to_proto(), feeds)[0].tolist() == run_plain(proto, feeds)[0].tolist() == [2, 3, 4]
+
+
+def test_a_shape_that_becomes_known_by_folding_is_folded_in_the_same_run() -> None:
+    """The Reshape's target is computed; only when it is a number are the sizes of `flat` known."""
+    _, model = _model("""
+        <ir_version: 8, opset_import: ["" : 15]>
+        net (float[2,3,5] x, float[2,15] other) => (float[2,15] y)
+        <int64 zero = {0}, int64[1] axis = {0}, int64[1] rest = {-1}> {
+            s = Shape(x)
+            n = Gather(s, zero)
+            n1 = Unsqueeze(n, axis)
+            to = Concat<axis = 0> (n1, rest)
+            flat = Reshape(x, to)
+            s2 = Shape(flat)
+            wide = Expand(other, s2)
+            y = Add(flat, wide)
+        }""")
+    assert fold_constants(model)
+    assert "Shape" not in {node.op for node in model.graph.nodes}
+    assert not fold_constants(model)
+
+
+def test_a_shape_that_is_an_output_stays() -> None:
+    _, model = _model("""
+        <ir_version: 8, opset_import: ["" : 15]>
+        net (float[2,3] x) => (int64[2] s) {
+            s = Shape(x)
+        }""")
+    assert not fold_constants(model)
+    assert [node.op for node in model.graph.nodes] == ["Shape"]
