@@ -1,7 +1,7 @@
 """How the time to clean a graph grows with its size: `python benchmarks/graph_scaling.py`.
 
 Chain-like nets of 1,000, 2,000, 5,000 and 10,000 nodes (Conv, Relu, Add, Shape-Gather-Concat-Reshape, Constant, Identity,
-duplicates) are written to a file, loaded, frozen and cleaned, each in a fresh model. Printed: seconds of each stage, and the growth
+and a residual Add) are written to a file, loaded, frozen and cleaned. Printed: seconds of each stage, and the growth
 exponent, which is the slope of log(seconds) over log(nodes) by least squares: 1 is linear. `--profile N` prints where
 the time goes at N nodes instead. Needs onnx (extra `convert`). Run it on an idle machine.
 """

@@ -15,6 +15,17 @@ import pytest
 from tests.fts_converters.backend_nodes import RUNTIME, SURVIVES, all_cases, outcome, sample_cases, versions
 
 TABLE = Path(__file__).with_name("backend_nodes_excluded.json")
+KNOWN_FAULTS = frozenset(
+    {
+        # constant folding inlines an If within an inlined If and loses what the inner one makes (onnx-graphsurgeon)
+        "test_affine_grid_2d_align_corners_expanded",
+        "test_affine_grid_2d_expanded",
+        "test_affine_grid_3d_align_corners_expanded",
+        "test_affine_grid_3d_expanded",
+        # the loader: onnx's version converter takes a Scan of opset 8, with its batch axis, for one of opset 9
+        "test_scan_sum",
+    }
+)
 
 
 def _check(cases: list[Any]) -> None:
@@ -48,10 +59,6 @@ def test_every_node_model_survives_or_is_listed() -> None:
     _check(cases)
 
 
-def test_the_table_lists_no_fault_without_saying_so_in_the_named_tests() -> None:
-    """Faults of ours in the table are few and each is known."""
+def test_the_faults_in_the_table_are_the_known_ones() -> None:
     excluded = json.loads(TABLE.read_text(encoding="utf-8"))["excluded"]
     assert sorted(n for n, reason in excluded.items() if reason.startswith("fault")) == sorted(KNOWN_FAULTS)
-
-
-KNOWN_FAULTS: frozenset[str] = frozenset()

@@ -6,6 +6,10 @@ from chains of these alone, because behind a rounding operator a legitimate rewr
 
 from __future__ import annotations
 
-EXACT_OPS = frozenset(
-    ["Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "Expand", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "MaxPool", "GlobalMaxPool", "Dropout", "Constant", "ConstantOfShape", "Relu", "Abs", "Neg", "Max", "Min", "Clip", "Where", "TopK", "ReduceMax", "ReduceMin", "Floor", "Ceil", "Round", "Sign", "Trilu", "OneHot", "EyeLike", "Compress", "ReverseSequence", "Upsample"]
-)
+_NAMES = """
+Identity Reshape Flatten Squeeze Unsqueeze Transpose Concat Split Slice Gather GatherElements GatherND ScatterND
+ScatterElements Expand Tile Pad DepthToSpace SpaceToDepth MaxPool GlobalMaxPool Dropout Constant ConstantOfShape
+Relu Abs Neg Max Min Clip Where TopK ReduceMax ReduceMin Floor Ceil Round Sign Trilu OneHot EyeLike Compress
+ReverseSequence Upsample
+"""
+EXACT_OPS = frozenset(_NAMES.split())
