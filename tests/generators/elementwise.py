@@ -187,7 +187,7 @@ EMITTERS = (
     Emitter(emit=clip, weight=1.5),
     Emitter(emit=exp_log, weight=1.5),
     Emitter(emit=sign_family),
-    Emitter(emit=rounding),
+    Emitter(emit=rounding, weight=2),
     Emitter(emit=arithmetic, weight=3),
     Emitter(emit=division),
     Emitter(emit=power),

@@ -69,11 +69,11 @@ def _rounding_outputs(model: ModelProto) -> list[str]:
     fixed = {t.name for t in model.graph.initializer} | {""}
     rounding = []
     for node in model.graph.node:
-        if node.op_type in ("Shape", "Size", "Constant") or (node.input and all(name in fixed for name in node.input)):
-            if not any(a.HasField("g") for a in node.attribute):
-                fixed.update(node.output)
-                continue
-        if node.op_type not in EXACT_OPS:
+        has_subgraph = any(a.HasField("g") for a in node.attribute)  # it may read more than its inputs
+        is_fixed = node.op_type in ("Shape", "Size") or (not has_subgraph and all(name in fixed for name in node.input))
+        if is_fixed:
+            fixed.update(node.output)
+        elif node.op_type not in EXACT_OPS:
             rounding.extend(name for name in node.output if name)
     return rounding
 
