@@ -57,7 +57,7 @@ def outcome(case: Any) -> str:
     """SURVIVES, or the reason why not, without paths and numbers that vary from run to run."""
     data_sets = [_feeds(case.model, *arrays) for arrays in case.data_sets]
     if any(feeds is None for feeds, _ in data_sets):
-        return f"{RUNTIME} is not asked: inputs or outputs that are no tensors"
+        return f"{RUNTIME} is not asked: inputs or outputs that are no numpy arrays (float8, int4, int2, sequences)"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
         path.write_bytes(case.model.SerializeToString())

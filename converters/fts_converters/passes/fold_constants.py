@@ -35,11 +35,18 @@ def fold_constants(model: Model) -> bool:
     _infer_shapes(model)
     while True:
         _fold_known_shapes(model.graph)
-        model.graph.fold_constants(fold_shapes=False, size_threshold=SIZE_LIMIT_BYTES, error_ok=False)
+        model.graph.fold_constants(
+            fold_shapes=False, size_threshold=SIZE_LIMIT_BYTES, error_ok=False, should_exclude_node=_has_subgraph
+        )
         model.graph.cleanup(remove_unused_graph_inputs=False)
         _infer_shapes(model)
         if not _foldable_shapes(model.graph):
             return len(model.graph.nodes) != before
+
+
+def _has_subgraph(node: gs.Node) -> bool:
+    """onnx-graphsurgeon would drop a Loop body's unread inputs before it has the Loop computed."""
+    return any(isinstance(value, gs.Graph) for value in node.attrs.values())
 
 
 def _fold_known_shapes(graph: gs.Graph) -> None:

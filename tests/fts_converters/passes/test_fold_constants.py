@@ -80,3 +80,21 @@ def test_a_shape_that_is_an_output_stays() -> None:
         }""")
     assert not fold_constants(model)
     assert [node.op for node in model.graph.nodes] == ["Shape"]
+
+
+def test_a_loop_over_constants_alone_stays_and_runs() -> None:
+    """Its body does not read the iteration number; onnx-graphsurgeon drops that input and then cannot run the Loop."""
+    proto, model = _model("""
+        <ir_version: 8, opset_import: ["" : 15]>
+        net (float[2] x) => (float[2] y)
+        <int64 trips = {3}, bool go = {1}, float[2] start = {1, 2}> {
+            total = Loop (trips, go, start) <body = body
+                (int64 i, bool keep, float[2] state) => (bool kept, float[2] next) {
+                    kept = Identity(keep)
+                    next = Add(state, state)
+                }>
+            y = Add(x, total)
+        }""")
+    fold_constants(model)
+    feeds = {"x": np.zeros(2, np.float32)}
+    assert run_plain(model.to_proto(), feeds)[0].tolist() == run_plain(proto, feeds)[0].tolist() == [8, 16]
