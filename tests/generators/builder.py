@@ -279,11 +279,11 @@ class Builder:
         mag: float = 1.0,
         *,
         keep: bool = True,
-        constant: bool = False,
+        constant: bool | None = None,
         domain: str = "",
         **attributes: Any,
     ) -> Value:
-        """Append a node of one output; `keep`: later emitters may read it."""
+        """Append a node of one output; `keep`: later emitters may read it; `constant`: decided by its inputs unless given."""
         return self.multi(
             op, inputs, [(tuple(shape), dtype, mag)], keep=keep, constant=constant, domain=domain, **attributes
         )[0]
@@ -295,7 +295,7 @@ class Builder:
         outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], float] | None],
         *,
         keep: bool = True,
-        constant: bool = False,
+        constant: bool | None = None,
         domain: str = "",
         **attributes: Any,
     ) -> list[Value]:
@@ -313,7 +313,7 @@ class Builder:
                 continue
             shape, kind, mag = spec
             exact_here = exact and not (op == "Cast" and kind in (F16, F32) and any(v.dtype == F64 for v in read))
-            is_constant = constant or all(v.is_constant for v in read)
+            is_constant = constant if constant is not None else all(v.is_constant for v in read)
             value = Value(
                 name=name,
                 shape=tuple(int(n) for n in shape),

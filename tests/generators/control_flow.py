@@ -36,7 +36,7 @@ def if_(b: Builder) -> Value:
     mag = max(2 * x.mag, x.mag + 2)
     then, other = _branch(b, x, "Mul", 0.5), _branch(b, x, "Add", 1.25)
     b.read.add(x.name)
-    return b.node("If", [condition], x.shape, F32, mag, then_branch=then, else_branch=other)
+    return b.node("If", [condition], x.shape, F32, mag, constant=False, then_branch=then, else_branch=other)
 
 
 def loop(b: Builder) -> Value:
@@ -66,7 +66,7 @@ def loop(b: Builder) -> Value:
     b.read.add(x.name)
     trips, condition = b.const(b.integer(1, 4), I64), b.const(True, BOOL)
     start = x if b.chance(0.5) else b.const(np.zeros(x.shape), F32)
-    return b.node("Loop", [trips, condition, start], x.shape, F32, 2 * x.mag + start.mag, body=body)
+    return b.node("Loop", [trips, condition, start], x.shape, F32, 2 * x.mag + start.mag, constant=False, body=body)
 
 
 EMITTERS = (
