@@ -17,11 +17,6 @@ from tests.fts_converters.backend_nodes import RUNTIME, SURVIVES, all_cases, out
 TABLE = Path(__file__).with_name("backend_nodes_excluded.json")
 KNOWN_FAULTS = frozenset(
     {
-        # constant folding inlines an If within an inlined If and loses what the inner one makes (onnx-graphsurgeon)
-        "test_affine_grid_2d_align_corners_expanded",
-        "test_affine_grid_2d_expanded",
-        "test_affine_grid_3d_align_corners_expanded",
-        "test_affine_grid_3d_expanded",
         # the loader: onnx's version converter takes a Scan of opset 8, with its batch axis, for one of opset 9
         "test_scan_sum",
     }

@@ -5,7 +5,8 @@ onnxruntime itself (through onnx-graphsurgeon), and nothing is left to fold: a f
 folding and shape inference alternate until no Shape has a known input. A value above SIZE_LIMIT_BYTES stays computed,
 so that a Tile or Expand does not blow the file up.
 
-Does *not* fold across If or Loop; a subgraph that reads an outer tensor keeps it.
+Does *not* compute an If or Loop. An If with a known condition gives way to its branch, unless the graph holds one whose
+output is a graph output or which holds a further subgraph.
 
 onnx-graphsurgeon's own folding of shapes is off, for two faults of it: a Shape with `start` or `end` (opset 15) becomes
 the whole shape, and Cast -> Mul 0.5 -> Cast around integers becomes an integer Mul by 0.
@@ -36,7 +37,11 @@ def fold_constants(model: Model) -> bool:
     while True:
         _fold_known_shapes(model.graph)
         model.graph.fold_constants(
-            fold_shapes=False, size_threshold=SIZE_LIMIT_BYTES, error_ok=False, should_exclude_node=_has_subgraph
+            fold_shapes=False,
+            size_threshold=SIZE_LIMIT_BYTES,
+            error_ok=False,
+            should_exclude_node=_has_subgraph,
+            flatten_subgraphs=_can_inline(model.graph),
         )
         model.graph.cleanup(remove_unused_graph_inputs=False)
         _infer_shapes(model)
@@ -47,6 +52,20 @@ def fold_constants(model: Model) -> bool:
 def _has_subgraph(node: gs.Node) -> bool:
     """onnx-graphsurgeon would drop a Loop body's unread inputs before it has the Loop computed."""
     return any(isinstance(value, gs.Graph) for value in node.attrs.values())
+
+
+def _can_inline(graph: gs.Graph) -> bool:
+    """Whether onnx-graphsurgeon may inline each If whose condition is known.
+
+    It loses the name of a graph output, and what an If inside of an If makes.
+    """
+    outputs = {id(tensor) for tensor in graph.outputs}
+    for node in graph.nodes:
+        if node.op == "If":
+            branches = [value for value in node.attrs.values() if isinstance(value, gs.Graph)]
+            if any(id(t) in outputs for t in node.outputs) or any(_has_subgraph(n) for b in branches for n in b.nodes):
+                return False
+    return True
 
 
 def _fold_known_shapes(graph: gs.Graph) -> None:

@@ -97,3 +97,19 @@ def test_a_loop_over_constants_alone_stays_and_runs() -> None:
     fold_constants(model)
     feeds = {"x": np.zeros(2, np.float32)}
     assert run_plain(model.to_proto(), feeds)[0].tolist() == run_plain(proto, feeds)[0].tolist() == [8, 16]
+
+
+def test_an_if_with_a_known_condition_keeps_the_name_of_its_output() -> None:
+    proto, model = _model("""
+        <ir_version: 8, opset_import: ["" : 15]>
+        net (float[2] x) => (float[2] y) <bool yes = {1}> {
+            y = If (yes) <
+                then_branch = a () => (float[2] p) { p = Neg(x) },
+                else_branch = b () => (float[2] q) { q = Abs(x) }
+            >
+        }""")
+    fold_constants(model)
+    feeds = {"x": np.array([1, -2], np.float32)}
+    after = model.to_proto()
+    assert [o.name for o in after.graph.output] == ["y"]
+    assert run_plain(after, feeds)[0].tolist() == run_plain(proto, feeds)[0].tolist() == [-1, 2]
