@@ -208,7 +208,9 @@ def _interleave(
         order += [2 + count + i, 2 + i]
     split = names.variable(f"{maps.name}_split", maps, split_shape)
     turned = names.variable(f"{maps.name}_turned", maps, [split_shape[i] for i in order])
-    targets = [names.constant(f"{t.name}_shape", np.array(s, np.int64)) for t, s in ((split, split_shape), (fine, fine_shape))]
+    targets = [
+        names.constant(f"{t.name}_shape", np.array(s, np.int64)) for t, s in ((split, split_shape), (fine, fine_shape))
+    ]
     graph.nodes += [
         gs.Node(op="Reshape", name=split.name, inputs=[maps, targets[0]], outputs=[split]),
         gs.Node(op="Transpose", name=turned.name, attrs={"perm": order}, inputs=[split], outputs=[turned]),

@@ -67,9 +67,7 @@ def _fold(graph: gs.Graph, norm: gs.Node, names: TensorNames) -> str:
     return ""
 
 
-def scaled(
-    weights: LinearWeights, factor: npt.NDArray[np.float64], shift: npt.NDArray[np.float64]
-) -> LinearWeights:
+def scaled(weights: LinearWeights, factor: npt.NDArray[np.float64], shift: npt.NDArray[np.float64]) -> LinearWeights:
     """Weights of factor * y + shift, channel by channel."""
     shape = [1] * weights.weight.ndim
     shape[weights.axis] = -1

@@ -22,14 +22,15 @@ from onnx import shape_inference
 
 from fts.engines.onnxruntime_session import import_onnxruntime
 from fts_converters.model import Model
+from fts_converters.passes.contract import PassResult
 
 SIZE_LIMIT_BYTES = 16 * 2**20
 
 _log = logging.getLogger(__name__)
 
 
-def fold_constants(model: Model) -> bool:
-    """Returns True when a node was folded."""
+def fold_constants(model: Model) -> PassResult:
+    """`is_changed` when a node was folded."""
     import_onnxruntime()  # before graph-surgeon does, so that its usage data is off
     gs.logger.G_LOGGER.severity = gs.logger.G_LOGGER.ERROR
     before = len(model.graph.nodes)
@@ -46,7 +47,7 @@ def fold_constants(model: Model) -> bool:
         model.graph.cleanup(remove_unused_graph_inputs=False)
         _infer_shapes(model)
         if not _foldable_shapes(model.graph):
-            return len(model.graph.nodes) != before
+            return PassResult(is_changed=len(model.graph.nodes) != before)
 
 
 def _has_subgraph(node: gs.Node) -> bool:

@@ -54,7 +54,9 @@ def _spatial_pads(node: gs.Node) -> list[int] | str:
         return f"it pads by {mode}, a convolution pads with zeros"
     if len(node.inputs) > 3 and node.inputs[3].name:
         return "it names its axes"
-    pads = node.attrs.get("pads") if "pads" in node.attrs else constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    pads = (
+        node.attrs.get("pads") if "pads" in node.attrs else constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    )
     value = np.array(node.attrs.get("value", 0.0))
     if len(node.inputs) > 2 and node.inputs[2].name:
         given = constant(node.inputs[2])

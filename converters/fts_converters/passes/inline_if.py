@@ -19,7 +19,9 @@ def inline_if(model: Model) -> PassResult:
     graph = model.graph
     is_changed = False
     while True:
-        known = [(n, c) for n in graph.nodes if n.op == "If" and not n.domain and (c := constant(n.inputs[0])) is not None]
+        known = [
+            (n, c) for n in graph.nodes if n.op == "If" and not n.domain and (c := constant(n.inputs[0])) is not None
+        ]
         if not known:
             break
         names = TensorNames(graph)

@@ -6,10 +6,11 @@ Requires: nothing. Ensures: names of nodes that already had a unique one are unc
 from __future__ import annotations
 
 from fts_converters.model import Model
+from fts_converters.passes.contract import PassResult
 
 
-def name_nodes(model: Model) -> bool:
-    """Returns True when a name was given or changed."""
+def name_nodes(model: Model) -> PassResult:
+    """`is_changed` when a name was given or changed."""
     taken = {node.name for node in model.graph.nodes if node.name}
     seen: set[str] = set()
     changed = False
@@ -25,4 +26,4 @@ def name_nodes(model: Model) -> bool:
         node.name = name
         seen.add(name)
         changed = True
-    return changed
+    return PassResult(is_changed=changed)

@@ -55,8 +55,12 @@ def _replace(graph: gs.Graph, norm: SpelledNorm, channels: int, names: TensorNam
     affine = find_affine(graph, norm.last, lambda t: _is_per_channel(t, norm, channels))
     stem = norm.last.outputs[0].name
     ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
-    scale = names.constant(f"{stem}_scale", ones) if affine.scale is None else _vector(affine.scale, channels, names, graph)
-    bias = names.constant(f"{stem}_bias", zeros) if affine.bias is None else _vector(affine.bias, channels, names, graph)
+    scale = (
+        names.constant(f"{stem}_scale", ones) if affine.scale is None else _vector(affine.scale, channels, names, graph)
+    )
+    bias = (
+        names.constant(f"{stem}_bias", zeros) if affine.bias is None else _vector(affine.bias, channels, names, graph)
+    )
     replace_by(graph, affine.last, "InstanceNormalization", [norm.data, scale, bias], {"epsilon": norm.epsilon})
     return ""
 

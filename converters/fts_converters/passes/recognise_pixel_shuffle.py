@@ -51,7 +51,11 @@ def _match(graph: gs.Graph, last: gs.Node) -> tuple[str, gs.Tensor, dict[str, ob
         ("CRD", [0, 1, 4, 2, 5, 3], split[2], split[1]),
         ("DCR", [0, 3, 4, 1, 5, 2], split[1], split[3]),
     ):
-        shape = (batch, channels, block, block, height, width) if mode == "CRD" else (batch, block, block, channels, height, width)
+        shape = (
+            (batch, channels, block, block, height, width)
+            if mode == "CRD"
+            else (batch, block, block, channels, height, width)
+        )
         if perm == order and split == shape and after == (batch, channels, height * block, width * block):
             return "DepthToSpace", source, {"blocksize": block, "mode": mode}
     block = split[3]

@@ -6,11 +6,12 @@ Requires: a valid graph. Ensures: inputs and outputs keep name, order, type and 
 from __future__ import annotations
 
 from fts_converters.model import Model
+from fts_converters.passes.contract import PassResult
 
 
-def remove_dead_code(model: Model) -> bool:
-    """Returns True when a node was removed or the order changed."""
+def remove_dead_code(model: Model) -> PassResult:
+    """`is_changed` when a node was removed or the order changed."""
     before = [node.name + "|" + ",".join(t.name for t in node.outputs) for node in model.graph.nodes]
     model.graph.cleanup(remove_unused_graph_inputs=False).toposort()
     after = [node.name + "|" + ",".join(t.name for t in node.outputs) for node in model.graph.nodes]
-    return before != after
+    return PassResult(is_changed=before != after)
