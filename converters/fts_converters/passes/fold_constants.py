@@ -1,16 +1,22 @@
 """Replace what depends on constants alone, or on shapes that are known, by its value.
 
 Requires: static input shapes, or fewer shapes can be folded. Ensures: the same outputs, since each value is computed by
-onnxruntime itself (through onnx-graphsurgeon). A value above SIZE_LIMIT_BYTES stays computed, so that a Tile or Expand
-does not blow the file up.
+onnxruntime itself (through onnx-graphsurgeon), and nothing is left to fold: a folded value may give later shapes, so
+folding and shape inference alternate until no Shape has a known input. A value above SIZE_LIMIT_BYTES stays computed,
+so that a Tile or Expand does not blow the file up.
 
-Does *not* fold across If or Loop; a subgraph that reads an outer tensor keeps it.
+Does *not* compute an If or Loop. An If with a known condition gives way to its branch, unless the graph holds one whose
+output is a graph output or which holds a further subgraph.
+
+onnx-graphsurgeon's own folding of shapes is off, for two faults of it: a Shape with `start` or `end` (opset 15) becomes
+the whole shape, and Cast -> Mul 0.5 -> Cast around integers becomes an integer Mul by 0.
 """
 
 from __future__ import annotations
 
 import logging
 
+import numpy as np
 import onnx_graphsurgeon as gs
 from onnx import shape_inference
 
@@ -23,15 +29,68 @@ _log = logging.getLogger(__name__)
 
 
 def fold_constants(model: Model) -> bool:
-    """Returns True when the number of nodes fell."""
+    """Returns True when a node was folded."""
     import_onnxruntime()  # before graph-surgeon does, so that its usage data is off
-    before = len(model.graph.nodes)
     gs.logger.G_LOGGER.severity = gs.logger.G_LOGGER.ERROR
+    before = len(model.graph.nodes)
     _infer_shapes(model)
-    model.graph.fold_constants(size_threshold=SIZE_LIMIT_BYTES, error_ok=False)
-    model.graph.cleanup(remove_unused_graph_inputs=False)
-    _infer_shapes(model)
-    return len(model.graph.nodes) != before
+    while True:
+        _fold_known_shapes(model.graph)
+        model.graph.fold_constants(
+            fold_shapes=False,
+            size_threshold=SIZE_LIMIT_BYTES,
+            error_ok=False,
+            should_exclude_node=_has_subgraph,
+            flatten_subgraphs=_can_inline(model.graph),
+        )
+        model.graph.cleanup(remove_unused_graph_inputs=False)
+        _infer_shapes(model)
+        if not _foldable_shapes(model.graph):
+            return len(model.graph.nodes) != before
+
+
+def _has_subgraph(node: gs.Node) -> bool:
+    """onnx-graphsurgeon would drop a Loop body's unread inputs before it has the Loop computed."""
+    return any(isinstance(value, gs.Graph) for value in node.attrs.values())
+
+
+def _can_inline(graph: gs.Graph) -> bool:
+    """Whether onnx-graphsurgeon may inline each If whose condition is known.
+
+    It loses the name of a graph output, and what an If inside of an If makes.
+    """
+    outputs = {id(tensor) for tensor in graph.outputs}
+    for node in graph.nodes:
+        if node.op == "If":
+            branches = [value for value in node.attrs.values() if isinstance(value, gs.Graph)]
+            if any(id(t) in outputs for t in node.outputs) or any(_has_subgraph(n) for b in branches for n in b.nodes):
+                return False
+    return True
+
+
+def _fold_known_shapes(graph: gs.Graph) -> None:
+    for node, shape in _foldable_shapes(graph):
+        value = node.outputs[0]
+        node.outputs.clear()
+        value.to_constant(np.array(shape, dtype=np.int64))
+
+
+def _foldable_shapes(graph: gs.Graph) -> list[tuple[gs.Node, list[int]]]:
+    """Shape nodes with what they give; a graph output keeps its node."""
+    outputs = {id(tensor) for tensor in graph.outputs}
+    found = ((node, _known_shape(node)) for node in graph.nodes if node.outputs and id(node.outputs[0]) not in outputs)
+    return [(node, shape) for node, shape in found if shape is not None]
+
+
+def _known_shape(node: gs.Node) -> list[int] | None:
+    """What a Shape node gives, when its input is static in the axes that it asks for.
+
+    Source: onnx Operators.md, Shape-15: shape[start:end], both clamped to the rank, as a Python slice does.
+    """
+    if node.op != "Shape" or node.domain not in (None, "", "ai.onnx") or node.inputs[0].shape is None:
+        return None
+    wanted = list(node.inputs[0].shape)[node.attrs.get("start", 0) : node.attrs.get("end")]
+    return wanted if all(isinstance(n, int) and n >= 0 for n in wanted) else None
 
 
 def _infer_shapes(model: Model) -> None:
