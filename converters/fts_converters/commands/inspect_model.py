@@ -41,7 +41,16 @@ def inspect_model(args: argparse.Namespace) -> int:
             specs, Card(), PreprocessingFlags(), dict(parse_shape(t) for t in args.shape), WarningLog(is_quiet=True)
         )
         freeze(model, decisions.shapes, {})
-        facts["changed_by"] = list(clean(model))
+        result = clean(model, skip=args.skip_pass)
+        facts["passes"] = [
+            {
+                "name": r.name,
+                "is_changed": r.is_changed,
+                "nodes_removed": r.nodes_removed,
+                "refusals": [{"node": x.node, "reason": x.reason} for x in r.refusals],
+            }
+            for r in result.records
+        ]
         facts["after"] = _facts(GraphIndex(model.to_proto()))
     except (ShapeError, CardError) as error:
         facts["not_cleaned"] = str(error)
@@ -87,6 +96,11 @@ def _print(facts: dict[str, Any], *, nodes: bool) -> None:
         )
         for op_type, count in sorted(part["operators"].items(), key=lambda item: (-item[1], item[0])):
             print(f"           {count:4d} {op_type}")
+    for record in facts.get("passes", []):
+        if record["is_changed"]:
+            print(f"pass       {record['name']}: {-record['nodes_removed']:+d} nodes")
+        for refusal in record["refusals"]:
+            print(f"left       {record['name']}: {refusal['node']}: {refusal['reason']}")
     if "not_cleaned" in facts:
         print(f"not cleaned: {facts['not_cleaned']}")
     if nodes:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -180,9 +181,11 @@ def _phase_weights(weight: npt.NDArray[np.generic], axes: list[_Axis], groups: i
     for phase in product(*map(range, strides)):
         for tap in product(*map(range, tap_counts)):
             index = [a.kernel_index(r, t) for a, r, t in zip(axes, phase, tap, strict=True)]
-            if None not in index:
-                taken = grouped[(slice(None), slice(None), slice(None), *index)]  # (g, Ci / g, Co / g)
-                phases[(slice(None), slice(None), *phase, slice(None), *tap)] = taken.swapaxes(1, 2)
+            known = [i for i in index if i is not None]
+            if len(known) == len(index):
+                source: Any = (slice(None), slice(None), slice(None), *known)
+                target: Any = (slice(None), slice(None), *phase, slice(None), *tap)
+                phases[target] = grouped[source].swapaxes(1, 2)  # (g, Ci / g, Co / g) -> (g, Co / g, Ci / g)
     return phases.reshape(groups * per_group_out * prod(strides), per_group_in, *tap_counts)
 
 

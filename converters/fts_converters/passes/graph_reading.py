@@ -25,7 +25,7 @@ def scalar(tensor: gs.Tensor | None) -> float | None:
     return float(value.reshape(()).item()) if value is not None and value.size == 1 else None
 
 
-def producer(tensor: gs.Tensor | None, op: str) -> gs.Node | None:
+def producer(tensor: gs.Tensor | None, op: str) -> Any:
     """The node that makes a tensor, when it is of this operator of the default domain."""
     if tensor is None or len(tensor.inputs) != 1:
         return None
@@ -38,7 +38,7 @@ def is_output(graph: gs.Graph, tensor: gs.Tensor) -> bool:
     return any(o is tensor for o in graph.outputs)
 
 
-def only_reader(graph: gs.Graph, tensor: gs.Tensor) -> gs.Node | None:
+def only_reader(graph: gs.Graph, tensor: gs.Tensor) -> Any:
     """The node that alone reads a tensor, once; None when there are others or it is a graph output."""
     if len(tensor.outputs) != 1 or is_output(graph, tensor):
         return None
@@ -53,7 +53,7 @@ def is_only_read_by(graph: gs.Graph, tensor: gs.Tensor, nodes: list[gs.Node]) ->
 
 def label(node: gs.Node) -> str:
     """Name for a refusal."""
-    return node.name or (node.outputs[0].name if node.outputs else node.op)
+    return str(node.name or (node.outputs[0].name if node.outputs else node.op))
 
 
 def rank(tensor: gs.Tensor) -> int | None:

@@ -8,6 +8,8 @@ the first one loses nothing (bool or integer to a wider type, float32 to float64
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_graphsurgeon as gs
 
@@ -72,5 +74,5 @@ def _merge(first: gs.Node, second: gs.Node, names: TensorNames) -> bool:
     return True
 
 
-def _loses_nothing(source: np.dtype, middle: np.dtype) -> bool:  # type: ignore[type-arg]
+def _loses_nothing(source: np.dtype[Any], middle: np.dtype[Any]) -> bool:
     return bool(np.can_cast(source, middle, "safe"))

@@ -9,7 +9,10 @@ version takes; those are reported.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
@@ -84,12 +87,12 @@ def _is_parameter(tensor: gs.Tensor, shape: tuple[int, ...]) -> bool:
     return all(a in (1, b) for a, b in zip(trimmed[::-1], shape[::-1], strict=False))
 
 
-def _filled(tensor: gs.Tensor, shape: tuple[int, ...]) -> np.ndarray:  # type: ignore[type-arg]
+def _filled(tensor: gs.Tensor, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     value = constant(tensor)
     assert value is not None
     while value.ndim > len(shape):
         value = value[0]
-    return np.broadcast_to(value, shape).copy()
+    return np.array(np.broadcast_to(value, shape))
 
 
 def _is_rms_norm(node: gs.Node, opset: int) -> bool:

@@ -36,8 +36,10 @@ def _match(graph: gs.Graph, last: gs.Node) -> tuple[str, gs.Tensor, dict[str, ob
     if last.op != "Reshape" or last.domain:
         return None
     turn = producer(last.inputs[0], "Transpose")
-    first = producer(turn.inputs[0], "Reshape") if turn is not None else None
-    if turn is None or first is None:
+    if turn is None:
+        return None
+    first = producer(turn.inputs[0], "Reshape")
+    if first is None:
         return None
     if only_reader(graph, turn.outputs[0]) is not last or only_reader(graph, first.outputs[0]) is not turn:
         return None
@@ -51,11 +53,8 @@ def _match(graph: gs.Graph, last: gs.Node) -> tuple[str, gs.Tensor, dict[str, ob
         ("CRD", [0, 1, 4, 2, 5, 3], split[2], split[1]),
         ("DCR", [0, 3, 4, 1, 5, 2], split[1], split[3]),
     ):
-        shape = (
-            (batch, channels, block, block, height, width)
-            if mode == "CRD"
-            else (batch, block, block, channels, height, width)
-        )
+        inner = (channels, block, block) if mode == "CRD" else (block, block, channels)
+        shape = (batch, *inner, height, width)
         if perm == order and split == shape and after == (batch, channels, height * block, width * block):
             return "DepthToSpace", source, {"blocksize": block, "mode": mode}
     block = split[3]
