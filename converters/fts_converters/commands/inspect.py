@@ -28,7 +28,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--shape", action="append", default=[], metavar="NAME=1x3x256x256", help="for a model: force sizes"
     )
-    parser.add_argument("--skip-pass", action="append", default=[], metavar="NAME", help="for a model: leave a pass out")
+    parser.add_argument(
+        "--skip-pass", action="append", default=[], metavar="NAME", help="for a model: leave a pass out"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     args = parser.parse_args(argv)
     return run_command("fts inspect", lambda: _inspect(args))

@@ -33,5 +33,9 @@ class PassResult:
     is_changed: bool
     refusals: tuple[Refusal, ...] = ()
 
+    def __bool__(self) -> bool:
+        """True when the graph was changed."""
+        return self.is_changed
+
 
 Pass = Callable[[Model], PassResult]

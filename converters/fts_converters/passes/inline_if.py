@@ -18,21 +18,21 @@ def inline_if(model: Model) -> PassResult:
     """Inlines until no If with a known condition is left, also one inside a branch that was inlined."""
     graph = model.graph
     is_changed = False
-    while True:
-        known = [
-            (n, c) for n in graph.nodes if n.op == "If" and not n.domain and (c := constant(n.inputs[0])) is not None
-        ]
-        if not known:
-            break
+    while known := [(n, c) for n in graph.nodes if (c := _condition(n)) is not None]:
         names = TensorNames(graph)
         for node, condition in known:
-            _inline(graph, node, node.attrs["then_branch" if bool(condition) else "else_branch"], names)
-        is_changed = True
-    if is_changed:
+            _inline(graph, node, node.attrs["then_branch" if condition else "else_branch"], names)
         finish(graph)
+        is_changed = True
     live = [n for n in graph.nodes if n.op == "If" and not n.domain]
     reason = "its condition is computed from the input, so both branches stay"
     return PassResult(is_changed=is_changed, refusals=tuple(Refusal(node=label(n), reason=reason) for n in live))
+
+
+def _condition(node: gs.Node) -> bool | None:
+    """The condition of an If, when it is known."""
+    value = constant(node.inputs[0]) if node.op == "If" and not node.domain else None
+    return None if value is None else bool(value)
 
 
 def _inline(graph: gs.Graph, node: gs.Node, branch: gs.Graph, names: TensorNames) -> None:

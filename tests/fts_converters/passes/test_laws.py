@@ -31,15 +31,6 @@ def _nothing(_model: Model) -> bool:
     return False
 
 
-def _has_known_loader_fault(case: Case) -> bool:
-    """What `test_loading_keeps_resampling_before_opset_11` shows; these graphs are checked without the loader."""
-    return case.opset < 11 and bool(case.ops & {"Upsample", "Resize"})
-
-
-def _loaded(case: Case) -> Model:
-    return model_of(case) if _has_known_loader_fault(case) else loaded_model(case)
-
-
 def _check(transform: Callable[[Model], object], source: Source, seeds: range) -> None:
     for seed in seeds:
         check_law(transform, _case(seed), source=source)
@@ -51,7 +42,7 @@ def _case(seed: int) -> Case:
     return random_graph(seed)
 
 
-@pytest.mark.parametrize("source", [_loaded, model_of], ids=["loaded", "generated"])
+@pytest.mark.parametrize("source", [loaded_model, model_of], ids=["loaded", "generated"])
 def test_loading_and_saving_keep_the_laws(source: Source) -> None:
     _check(_nothing, source, FAST_SEEDS)
 
@@ -62,11 +53,11 @@ def test_a_pass_keeps_the_laws(name: str) -> None:
 
 
 def test_the_pipeline_keeps_the_laws() -> None:
-    _check(clean, _loaded, FAST_SEEDS)
+    _check(clean, loaded_model, FAST_SEEDS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", [_loaded, model_of], ids=["loaded", "generated"])
+@pytest.mark.parametrize("source", [loaded_model, model_of], ids=["loaded", "generated"])
 def test_loading_and_saving_keep_the_laws_on_more_graphs(source: Source) -> None:
     _check(_nothing, source, SLOW_SEEDS)
 
@@ -79,13 +70,12 @@ def test_a_pass_keeps_the_laws_on_more_graphs(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_pipeline_keeps_the_laws_on_more_graphs() -> None:
-    _check(clean, _loaded, SLOW_SEEDS)
+    _check(clean, loaded_model, SLOW_SEEDS)
 
 
-@pytest.mark.xfail(strict=True, reason="onnx's version converter leaves Resize at half_pixel, Upsample was asymmetric")
 @pytest.mark.parametrize(("op", "opset"), [("Upsample", 9), ("Resize", 10)])
 def test_loading_keeps_resampling_before_opset_11(op: str, opset: int, tmp_path: Path) -> None:
-    """When this passes: delete the mark, `_has_known_loader_fault` and `_loaded`."""
+    """onnx's version converter leaves Resize at half_pixel, and Upsample was asymmetric."""
     graph = helper.make_graph(
         [helper.make_node(op, ["x", "scales"], ["y"], mode="linear")],
         "resample",
