@@ -315,6 +315,7 @@ def _verify_and_pack(
             target=request.target,
             dialect=contents.dialect.name,
             files=prepared.data.files,
+            ranges=prepared.statistics.ranges,
             plan=plan,
             metrics=metrics,
             budget={"text": quality["budget"], "met": not failures, "items": [{"failure": f} for f in failures]},
@@ -325,8 +326,18 @@ def _verify_and_pack(
         )
         progress.stage("pack", bundle.name)
         bundle.parent.mkdir(parents=True, exist_ok=True)
-        write_report_folder(bundle, pictures, report=report, timings_s=progress.timings_s())
-        pack(bundle, contents, plan=plan, quality=quality, evidence=verification.evidence, report=report)
+        findings = {"plan": plan, "quality": quality, "evidence": verification.evidence, "report": report}
+        pack(draft, contents, **findings)
+        write_report_folder(
+            bundle,
+            pictures,
+            packed=draft,
+            report=report,
+            arguments=request.arguments,
+            timings_s=progress.timings_s(),
+            warnings=warnings,
+        )
+        pack(bundle, contents, **findings)
     return Conversion(
         bundle=bundle,
         failures=failures,

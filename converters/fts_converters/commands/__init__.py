@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("fts.commands.run:main", "run a bundle on a picture, a folder, a video or a camera"),
+    "report": ("fts_converters.commands.report:main", "write a bundle's report as one HTML page"),
     "targets": ("fts_devices.commands.targets:main", "list what fts-convert can convert for"),
 }
 LATER: dict[str, str] = {

@@ -156,7 +156,7 @@ def _run(arguments: Sequence[str]) -> int:
     from fts_converters.convert import convert
     from fts_converters.progress import Progress
 
-    result = convert(_request(args), Progress(None if args.quiet else sys.stderr))
+    result = convert(_request(args, arguments), Progress(None if args.quiet else sys.stderr))
     if args.json:
         print(json.dumps(_result_json(result), sort_keys=True))
     else:
@@ -177,7 +177,7 @@ def _show_warnings() -> None:
         logger.propagate = False
 
 
-def _request(args: argparse.Namespace) -> ConvertRequest:
+def _request(args: argparse.Namespace, arguments: Sequence[str]) -> ConvertRequest:
     from fts_calibration.metrics.budget import parse_budget
     from fts_converters.request import ConvertRequest, PreprocessingFlags
 
@@ -200,6 +200,7 @@ def _request(args: argparse.Namespace) -> ConvertRequest:
         min_int8=args.min_int8,
         isa=args.isa,
         use_cache=not args.no_cache,
+        arguments=tuple(arguments),
     )
 
 
