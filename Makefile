@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TORCH := $(VENV)/.torch
 
 .PHONY: demo test test-slow lint clean
 
@@ -13,7 +14,7 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/python tools/check.py
 
-test-slow: $(INSTALLED)
+test-slow: $(TORCH)
 	$(BIN)/python tools/check.py --slow
 
 lint: $(INSTALLED)
@@ -31,4 +32,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+# torch is large, so only the slow tests bring it.
+$(TORCH): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev,torch]'
 	@touch $@

@@ -12,6 +12,7 @@ import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.manifest import OutputEntry
 from fts.vocabulary.plan import NodePlan, Plan
 from fts_calibration.dataset.calibration_set import CalibrationSet, Split
-from fts_calibration.dataset.input_request import Feed
 from fts_calibration.dataset.source import open_calibration
 from fts_calibration.dataset.splits import deal_splits
 from fts_calibration.metrics.budget import Budget, default_budget
@@ -36,7 +36,7 @@ from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
 from fts_converters.contract import InputContract, decide_inputs, decide_outputs
 from fts_converters.freeze import freeze
-from fts_converters.golden import synthetic_feeds
+from fts_converters.golden import GoldenSample, synthetic_samples
 from fts_converters.load import load_model
 from fts_converters.model import Model, tensor_specs
 from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versions
@@ -254,14 +254,14 @@ def _golden(request: ConvertRequest, prepared: _Prepared, encoded: onnx.ModelPro
     if request.golden is not None:
         requests = [i.to_request() for i in prepared.inputs]
         own = deal_splits(open_calibration(request.golden, requests, flag="--golden"), all_calibrate=True)
-        feeds: Sequence[Feed] = tuple(own.feeds("calibrate"))
+        samples = tuple(GoldenSample(feed=f, frames={}) for f in own.feeds("calibrate"))
         source = "given"
     else:
         first = next(iter(prepared.data.feeds("calibrate")))
-        feeds, source = synthetic_feeds(prepared.inputs, prepared.moments, first), "synthetic"
+        samples, source = synthetic_samples(prepared.inputs, prepared.moments, first), "synthetic"
     fp32 = open_session(prepared.net.SerializeToString(), what="the cleaned net")
     engine = open_session(encoded.SerializeToString(), exact_u8s8=exact, what="the encoded graph")
-    return make_golden(feeds, fp32, engine, source)
+    return make_golden(samples, fp32, engine, source)
 
 
 def _provenance(request: ConvertRequest, prepared: _Prepared, dialect: Dialect) -> dict[str, Any]:
@@ -326,8 +326,10 @@ def _verify_and_pack(
         )
         progress.stage("pack", bundle.name)
         bundle.parent.mkdir(parents=True, exist_ok=True)
-        findings = {"plan": plan, "quality": quality, "evidence": verification.evidence, "report": report}
-        pack(draft, contents, **findings)
+        write = partial(
+            pack, contents=contents, plan=plan, quality=quality, evidence=verification.evidence, report=report
+        )
+        write(draft)
         write_report_folder(
             bundle,
             pictures,
@@ -337,7 +339,7 @@ def _verify_and_pack(
             timings_s=progress.timings_s(),
             warnings=warnings,
         )
-        pack(bundle, contents, **findings)
+        write(bundle)
     return Conversion(
         bundle=bundle,
         failures=failures,

@@ -9,11 +9,13 @@ Source: Field 1987, JOSA A 4(12): amplitude spectra of natural images fall as 1/
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fts.imaging.preprocess import tensor_from_frame
 from fts_converters.contract import InputContract
 
 SAMPLES = 2
@@ -24,8 +26,24 @@ COMMON = 0.9
 Feed = Mapping[str, npt.NDArray[np.generic]]
 
 
-def synthetic_feeds(inputs: Sequence[InputContract], moments: Mapping[str, Any], first: Feed) -> tuple[Feed, ...]:
-    """Make SAMPLES feeds, the same for the same moments.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GoldenSample:
+    """One golden input.
+
+    Attributes:
+        feed: Tensor of every input.
+        frames: The BGR frame that an image input's tensor was made from, where there is one: so that a device can
+            check its preprocessing too.
+    """
+
+    feed: Feed
+    frames: Feed
+
+
+def synthetic_samples(
+    inputs: Sequence[InputContract], moments: Mapping[str, Any], first: Feed
+) -> tuple[GoldenSample, ...]:
+    """Make SAMPLES samples, the same for the same moments.
 
     Args:
         inputs: Live inputs.
@@ -33,18 +51,26 @@ def synthetic_feeds(inputs: Sequence[InputContract], moments: Mapping[str, Any],
         first: First calibration sample; only its tensor inputs are used.
     """
     rng = np.random.default_rng(SEED)
-    feeds = []
+    samples = []
     for sample in range(SAMPLES):
         feed: dict[str, npt.NDArray[np.generic]] = {}
+        frames: dict[str, npt.NDArray[np.generic]] = {}
         for contract in inputs:
             name = contract.spec.name
             if name in moments:
-                feed[name] = _picture(contract, moments[name], rng)
+                planes = _planes(contract, moments[name], rng)
+                frame = _frame(contract, planes)
+                if frame is None:
+                    feed[name] = _tensor(contract, planes)
+                else:
+                    frames[name] = frame
+                    assert contract.preprocessing is not None
+                    feed[name] = tensor_from_frame(frame, contract.spec, contract.preprocessing)[0]
             else:
                 rows = contract.values if contract.values is not None else first[name][None]
                 feed[name] = np.asarray(rows[sample % len(rows)])
-        feeds.append(feed)
-    return tuple(feeds)
+        samples.append(GoldenSample(feed=feed, frames=frames))
+    return tuple(samples)
 
 
 def golden_limits(fp32: Sequence[Feed], engine: Sequence[Feed], outputs: Sequence[str]) -> dict[str, float]:
@@ -59,7 +85,8 @@ def golden_limits(fp32: Sequence[Feed], engine: Sequence[Feed], outputs: Sequenc
     return limits
 
 
-def _picture(contract: InputContract, moments: Mapping[str, Any], rng: np.random.Generator) -> npt.NDArray[np.generic]:
+def _planes(contract: InputContract, moments: Mapping[str, Any], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """(C, H, W) in the tensor's own unit."""
     assert contract.preprocessing is not None
     shape = contract.spec.static_shape
     planes_first = contract.preprocessing.layout == "nchw"
@@ -71,9 +98,29 @@ def _picture(contract: InputContract, moments: Mapping[str, Any], rng: np.random
         noise = np.sqrt(COMMON) * common + np.sqrt(1.0 - COMMON) * own
         plane = moments["mean"][c] + moments["std"][c] * noise
         planes.append(np.clip(plane, moments["low"][c], moments["high"][c]))
-    picture = np.stack(planes)[None]
-    if not planes_first:
-        picture = np.moveaxis(picture, 1, -1)
+    return np.stack(planes)
+
+
+def _frame(contract: InputContract, planes: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8] | None:
+    """The BGR frame that preprocessing turns into about these planes; None when the data was not made by it."""
+    pre = contract.preprocessing
+    assert pre is not None
+    if pre.scale == 0.0:
+        return None
+    mean, std = (np.array(v, np.float64)[:, None, None] for v in (pre.mean, pre.std))
+    pixels = (planes * std + mean) / pre.scale
+    if pixels.mean() < 0.0 or pixels.mean() > 255.0 or pixels.min() < -255.0 or pixels.max() > 510.0:
+        return None  # raw tensors on another scale than the declared one
+    whole = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
+    if pre.color == "gray":
+        whole = np.repeat(whole, 3, axis=0)
+    ordered = whole[::-1] if pre.color == "rgb" else whole
+    return np.ascontiguousarray(np.moveaxis(ordered, 0, -1))
+
+
+def _tensor(contract: InputContract, planes: npt.NDArray[np.float64]) -> npt.NDArray[np.generic]:
+    assert contract.preprocessing is not None
+    picture = planes[None] if contract.preprocessing.layout == "nchw" else np.moveaxis(planes, 0, -1)[None]
     dtype = np.dtype(contract.spec.dtype)
     return np.ascontiguousarray(np.rint(picture) if dtype.kind in "iu" else picture).astype(dtype)
 

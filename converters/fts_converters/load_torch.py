@@ -11,6 +11,7 @@ import importlib
 import logging
 import sys
 import traceback
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -139,8 +140,11 @@ def _import(source: str, module_name: str) -> ModuleType:
 
 
 def _export(torch: Any, source: str, program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> onnx.ModelProto:
+    # Notes about optional packages and deprecated internals of torch; what matters raises, or fails the check below.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             exported = torch.onnx.export(
                 program, args, kwargs=kwargs, dynamo=True, opset_version=OPSET, verbose=False, optimize=True
             )

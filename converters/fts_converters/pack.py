@@ -32,7 +32,7 @@ from fts.vocabulary.manifest import (
     encoded_member,
 )
 from fts.vocabulary.plan import Plan
-from fts_converters.golden import golden_limits
+from fts_converters.golden import GoldenSample, golden_limits
 
 # Tools whose version can change the bytes of a bundle.
 TOOLS = ("numpy", "onnx", "onnx-graphsurgeon", "onnxruntime", "opencv-python")
@@ -70,14 +70,16 @@ class Contents:
     provenance: Mapping[str, Any]
 
 
-def make_golden(feeds: Sequence[Feed], fp32: OrtSession, engine: OrtSession, source: str) -> Golden:
+def make_golden(samples: Sequence[GoldenSample], fp32: OrtSession, engine: OrtSession, source: str) -> Golden:
     """Run both nets on the golden inputs."""
+    feeds = [s.feed for s in samples]
     references = [dict(zip(fp32.output_names, fp32.run(f), strict=True)) for f in feeds]
     results = [dict(zip(engine.output_names, engine.run(f), strict=True)) for f in feeds]
     arrays: dict[str, npt.NDArray[np.generic]] = {}
-    for kind, samples in (("in", feeds), ("fp32", references), ("engine", results)):
-        for number, sample in enumerate(samples):
-            arrays.update({f"{kind}/{number}/{name}": np.asarray(value) for name, value in sample.items()})
+    frames = [s.frames for s in samples]
+    for kind, parts in (("frame", frames), ("in", feeds), ("fp32", references), ("engine", results)):
+        for number, part in enumerate(parts):
+            arrays.update({f"{kind}/{number}/{name}": np.asarray(value) for name, value in part.items()})
     limits = golden_limits(references, results, fp32.output_names)
     info = {"samples": len(feeds), "limits": limits, "source": source}
     return Golden(data=npz_bytes(arrays), info=info)

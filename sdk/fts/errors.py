@@ -144,6 +144,10 @@ class FrameError(StreamError, ValueError):
     """A frame or a raw tensor has the wrong dtype, rank, channel count or shape."""
 
 
+class NoImageError(StreamError, AttributeError):
+    """`out.image` of a net without an image output; an AttributeError too, so that `hasattr` and `getattr` work."""
+
+
 class SourceError(StreamError):
     """A picture, folder, video or camera cannot be opened or read."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fts.errors import StreamError
+from fts.errors import NoImageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,11 +35,11 @@ class Result:
         """The first image output, BGR uint8 (H, W, 3).
 
         Raises:
-            StreamError: The net has no image output.
+            NoImageError: The net has no image output.
         """
         for image in self.images.values():
             return image
-        raise StreamError(
+        raise NoImageError(
             f"this net has no image output, only the tensors {', '.join(self.tensors)}: read out.tensors, or declare "
             "an output as an image in the model card and convert again"
         )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fts
-from fts.errors import EngineError, FrameError, StreamError
+from fts.errors import EngineError, FrameError, NoImageError, StreamError
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_net_without_a_picture_says_which_tensors_it_has(kit, tmp_path, frame)
     recipe = kit.Recipe(outputs=(kit.tensor_output("y", (1, 3, 32, 32)),))
     out = fts.load(recipe.write(tmp_path / "net.fts"))(frame)
     assert out.images == {}
-    with pytest.raises(StreamError, match=r"no image output, only the tensors y: read out\.tensors"):
+    with pytest.raises(NoImageError, match=r"no image output, only the tensors y: read out\.tensors"):
         _ = out.image
 
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("fts.commands.run:main", "run a bundle on a picture, a folder, a video or a camera"),
+    "check": ("fts.commands.check:main", "verify a bundle's hashes, golden tensors and preprocessing"),
+    "inspect": ("fts_converters.commands.inspect:main", "show a model or a bundle"),
+    "doctor": ("fts_converters.commands.doctor:main", "say what is installed, what is missing, and the fix"),
     "report": ("fts_converters.commands.report:main", "write a bundle's report as one HTML page"),
     "targets": ("fts_devices.commands.targets:main", "list what fts-convert can convert for"),
 }
 LATER: dict[str, str] = {
     "build": "finish an engine on the device",
-    "check": "verify a bundle's hashes, golden tensors and preprocessing",
-    "inspect": "show a model or a bundle",
-    "doctor": "say what is installed, what is missing and how to fix it",
 }
 CONVERT = "fts_converters.commands.convert:main"
 

@@ -53,9 +53,14 @@ def metric_name(metric: str) -> str:
     return f"{shown} {kind}".strip()
 
 
+def budget_text(text: str) -> str:
+    """`psnr>=40` as "psnr ≥ 40"; commands keep the form that can be typed."""
+    return text.replace(">=", " ≥ ").replace("<=", " ≤ ")
+
+
 def signed_text(value: float) -> str:
     """A tensor's value with four significant digits and a true minus."""
-    return f"{value:.4g}".replace("-", "−")
+    return f"{value + 0.0:.4g}".replace("-", "−")  # adding 0 makes −0 to 0
 
 
 def duration_text(seconds: float) -> str:

@@ -88,4 +88,5 @@ def _decoded(data: bytes) -> Picture:
     picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     if picture is None:
         raise ValueError("a picture of the report folder cannot be decoded")
-    return picture.astype(np.uint8, copy=False)
+    decoded: Picture = picture.astype(np.uint8, copy=False)
+    return decoded

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,10 +29,9 @@ _PLACEHOLDERS: Mapping[str, str] = {
     "#060606": "var(--accent)",
 }
 INK, MUTED, LINE, INTEGER, FLOAT, ACCENT = _PLACEHOLDERS
-_STYLE = {
+_STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "fts",
-    "font.size": 9.0,
     "text.color": MUTED,
     "axes.edgecolor": LINE,
     "axes.labelcolor": MUTED,
@@ -55,8 +54,8 @@ def latency_histogram(ages_ms: npt.NDArray[np.float64], rows: Sequence[Percentil
         rows: Percentiles; those without a value are left out.
         width_px: Width it will be shown at: text keeps its size on a phone.
     """
-    known = [r for r in rows if r.value_ms is not None]
-    shown = [v for r in known for v in (r.value_ms, r.high_ms) if v is not None]
+    known = [(r, r.value_ms) for r in rows if r.value_ms is not None]
+    shown = [v for row, value in known for v in (value, row.high_ms) if v is not None]
     left = float(ages_ms.min())
     right = min(float(ages_ms.max()), max(shown, default=float(ages_ms.max())) * TAIL)
     right = right if right > left else left + max(abs(left) * 0.01, 1e-3)
@@ -66,15 +65,15 @@ def latency_histogram(ages_ms: npt.NDArray[np.float64], rows: Sequence[Percentil
         counts, edges = np.histogram(np.minimum(ages_ms, right), bins=LATENCY_BINS, range=(left, right))
         axes.stairs(counts, edges, fill=True, color=INTEGER, alpha=0.75)
         top = float(counts.max())
-        for place, row in enumerate(known):
+        for place, (row, value) in enumerate(known):
             height = top * (1.12 + 0.11 * (len(known) - 1 - place))
             low = row.low_ms if row.low_ms is not None else left
             high = row.high_ms if row.high_ms is not None else right
             axes.axvspan(low, high, ymax=0.999, color=ACCENT, alpha=0.14, linewidth=0)
-            axes.plot([row.value_ms] * 2, [0, height], color=ACCENT, linewidth=1.2)
-            late = float(row.value_ms or 0) > left + 0.8 * (right - left)
+            axes.plot([value] * 2, [0, height], color=ACCENT, linewidth=1.2)
+            late = value > left + 0.8 * (right - left)
             axes.text(
-                float(row.value_ms or 0) + (-0.008 if late else 0.008) * (right - left),
+                value + (-0.008 if late else 0.008) * (right - left),
                 height,
                 f"{row.name} {row.value_text}",
                 color=INK,
@@ -86,9 +85,11 @@ def latency_histogram(ages_ms: npt.NDArray[np.float64], rows: Sequence[Percentil
         axes.set_xlabel("age in ms" + (f"; {beyond} slower frames gathered at the right edge" if beyond else ""))
         axes.set_ylabel("frames")
 
-    text = ", ".join(f"{r.name} {r.value_text} (95 % interval {r.interval_text})" for r in known)
-    return _svg(width_px, 230, (0.07 if width_px > 500 else 0.14, 0.2, 0.91 if width_px > 500 else 0.83, 0.78), draw,
-                f"Histogram of {ages_ms.size} frame ages. {text}")  # fmt: skip
+    text = ", ".join(f"{r.name} {r.value_text} (95 % interval {r.interval_text})" for r, _ in known)
+    is_wide = width_px > 500
+    box = (0.07, 0.2, 0.91, 0.78) if is_wide else (0.12, 0.2, 0.86, 0.78)
+    description = f"Histogram of {ages_ms.size} frame ages. {text}"
+    return _svg((width_px, 230), box, draw, description, font_px=10 if is_wide else 11)
 
 
 def tensor_histogram(entry: Mapping[str, Any]) -> str:
@@ -96,29 +97,37 @@ def tensor_histogram(entry: Mapping[str, Any]) -> str:
     counts = np.asarray(entry["counts"], np.float64)
     low, high = float(entry["low"]), float(entry["high"])
     high = high if high > low else low + 1e-6
-    clip = entry.get("clip")
+    clip = tuple(float(bound) for bound in entry.get("clip") or ())
 
     def draw(axes: Axes) -> None:
         # Square roots, because activations have a peak at zero that would flatten everything else.
         axes.stairs(np.sqrt(counts), np.linspace(low, high, counts.size + 1), fill=True, color=INTEGER, alpha=0.8)
-        for bound in clip or ():
-            axes.axvline(float(bound), color=FLOAT, linewidth=1.2)
-        axes.set_xlim(min([low, *(clip or ())]), max([high, *(clip or ())]))
+        for bound in clip:
+            axes.axvline(bound, color=FLOAT, linewidth=1.2)
+        axes.set_xlim(min((low, *clip)), max((high, *clip)))
         axes.set_ylim(0, None)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         axes.locator_params(axis="x", nbins=4)
 
     bounds = f"; quantized from {clip[0]:.4g} to {clip[1]:.4g}" if clip else ""
-    return _svg(270, 92, (0.04, 0.28, 0.92, 0.68), draw, f"Histogram of {entry['tensor']}, {low:.4g} to {high:.4g}{bounds}")
+    description = f"Histogram of {entry['tensor']}, {low:.4g} to {high:.4g}{bounds}"
+    return _svg((270, 96), (0.04, 0.3, 0.92, 0.66), draw, description, font_px=10.5)
 
 
-def _svg(width_px: int, height_px: int, box: tuple[float, float, float, float], draw: Any, description: str) -> str:
+def _svg(
+    size_px: tuple[int, int],
+    box: tuple[float, float, float, float],
+    draw: Callable[[Axes], None],
+    description: str,
+    *,
+    font_px: float,
+) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
-        figure: Figure = Figure(figsize=(width_px / 72, height_px / 72))  # SVG units of matplotlib are 1/72 inch
+    with matplotlib.rc_context({**_STYLE, "font.size": font_px}):
+        figure: Figure = Figure(figsize=(size_px[0] / 72, size_px[1] / 72))  # SVG units of matplotlib are 1/72 inch
         axes = figure.add_axes(box)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(length=3)
@@ -139,7 +148,7 @@ def _for_the_page(svg: str, description: str) -> str:
     used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', body))
     body = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", body)
     body = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", body)
-    body = re.sub(r'\s*\n\s*', " ", body)
+    body = re.sub(r"\s*\n\s*", " ", body)
     for placeholder, name in _PLACEHOLDERS.items():
         body = body.replace(placeholder, name)
     viewbox = re.search(r'viewBox="[^"]*"', body)

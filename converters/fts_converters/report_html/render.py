@@ -31,6 +31,7 @@ HISTOGRAMS = 60
 FILTERS = (
     number_text.share_text,
     number_text.bytes_text,
+    number_text.budget_text,
     number_text.macs_text,
     number_text.metric_text,
     number_text.metric_name,
@@ -93,14 +94,14 @@ def _environment() -> Environment:
 
 
 def _resource(name: str) -> str:
-    return files("fts_converters.report_html").joinpath("templates", name).read_text(encoding="utf-8")
+    return files("fts_converters.report_html").joinpath("templates").joinpath(name).read_text(encoding="utf-8")
 
 
 def _markup(text: str) -> Any:
     """Mark our own text as ready for the page."""
     from markupsafe import Markup
 
-    return Markup(text)  # noqa: S704
+    return Markup(text)
 
 
 def _latency_plots(latency: Latency | None) -> tuple[Any, ...]:

@@ -21,7 +21,8 @@ class SensitivityRow:
         value: Metric with this unit alone in INT8; None is infinite.
         length: Of the bar, 0..1.
         share: Of the net's MACs, 0..1.
-        decision: What the search did, in its words.
+        decision: What became of it: "int8", "float".
+        reason: Why, where the search says it.
         is_integer: Whether it stayed INT8.
         is_below: Whether it misses the budget alone.
     """
@@ -33,6 +34,7 @@ class SensitivityRow:
     length: float
     share: float
     decision: str
+    reason: str
     is_integer: bool
     is_below: bool
 
@@ -72,7 +74,8 @@ def sensitivity_from_report(report: Mapping[str, Any]) -> Sensitivity | None:
             value=e["value"],
             length=1.0 if e["value"] is None else max(e["value"], 0.0) / top,
             share=e["mac_share"],
-            decision=e["decision"],
+            decision=e["decision"].partition(":")[0],
+            reason=e["decision"].partition(":")[2].strip(),
             is_integer=e["decision"].startswith("int"),
             is_below=threshold is not None and e["value"] is not None and e["value"] < threshold,
         )

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from fts_converters.report_html.content import Content
 from fts_converters.report_html.layers import Layer
-from fts_converters.report_html.number_text import bytes_text, metric_name, metric_text, share_text
+from fts_converters.report_html.number_text import budget_text, bytes_text, metric_name, metric_text, share_text
 from fts_converters.report_html.sensitivity import Sensitivity
 
 State = Literal["met", "missed", "none"]
+OBSTACLES_TOLD = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +25,14 @@ class Figure:
         value: The number with its unit.
         detail: One short line below.
         tag: Evidence.
+        is_bad: Whether it is what misses the budget.
     """
 
     label: str
     value: str
     detail: str
     tag: str
+    is_bad: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,30 +90,31 @@ def _lead(content: Content, state: State) -> str:
     text = content.report["budget"]["text"].removesuffix(" (default)")
     if state == "missed":
         return (
-            f"This is the best attempt at {text}, not a release: {work}, and fts.load refuses the bundle unless "
-            "allow_below_budget=True says that you know."
+            f"The best attempt, not a release: {work}. fts.load refuses this bundle unless it is told "
+            "allow_below_budget=True."
         )
     if state == "none":
         return f"{work}; nothing was judged, because --budget none asked for that."
     samples = max((m["n"] for m in content.report["metrics"] if m["split"] == "verify"), default=0)
     proof = f"{samples} samples that neither calibration nor search saw" if samples else "the calibration data"
-    return f"{work}, and {text} holds on {proof}."
+    return f"{work}, and {budget_text(text)} holds on {proof}."
 
 
 def _figures(content: Content, layers: Sequence[Layer]) -> tuple[Figure, ...]:
     report, tag = content.report, evidence_tag(content.report)
     found = []
-    if judged := _judged(report):
+    if judged := [m for m in report["metrics"] if m.get("met") is False] or _judged(report):
         worst = min(judged, key=lambda m: math.inf if m["min"] is None else m.get("value", m["min"]))
         value = worst.get("value", worst["min"])
-        budget = worst.get("budget", report["budget"]["text"])
+        budget = budget_text(worst.get("budget", report["budget"]["text"]))
         detail = f"output {worst['output']}, {worst['split']} split, n = {worst['n']}; wanted {budget}"
         found.append(
             Figure(
-                label=f"{metric_name(worst['metric'])}, INT8 against FP32",
+                label=f"{metric_name(worst['metric'])} against FP32",
                 value=metric_text(worst["metric"], value),
                 detail=detail,
                 tag=str(worst["tag"]),
+                is_bad=worst.get("met") is False and not report["budget"]["met"],
             )
         )
     integer = sum(layer.is_integer for layer in layers)
@@ -136,12 +140,15 @@ def _obstacles(sensitivity: Sensitivity | None) -> tuple[str, ...]:
     if sensitivity is None or sensitivity.threshold is None:
         return ()
     wanted = metric_text(sensitivity.metric, sensitivity.threshold)
-    return tuple(
+    stuck = [row for row in sensitivity.rows if row.is_below and row.is_integer]
+    told = [
         f"{row.unit} ({row.op_type}, {share_text(row.share)} of the MACs) alone in INT8 leaves "
-        f"{metric_text(row.metric, row.value)} of the {wanted} wanted, and stays {row.decision}"
-        for row in sensitivity.rows
-        if row.is_below and row.is_integer
-    )
+        f"{metric_text(row.metric, row.value)} of the {wanted} wanted, and stays {row.decision}: {row.reason}"
+        for row in stuck[:OBSTACLES_TOLD]
+    ]
+    if len(stuck) > OBSTACLES_TOLD:
+        told.append(f"So do {len(stuck) - OBSTACLES_TOLD} more units; the sensitivity below shows all")
+    return tuple(told)
 
 
 def _advice(report: Mapping[str, Any], sensitivity: Sensitivity | None) -> tuple[Advice, ...]:

@@ -29,7 +29,7 @@
   for (const box of all("[data-table]")) {
     const body = box.querySelector("tbody");
     const rows = all("tr", body).map((row) => ({ row, text: row.textContent.toLowerCase() }));
-    const first = Number(box.dataset.table);
+    const first = Math.min(Number(box.dataset.table), matchMedia("(max-width: 720px)").matches ? 10 : Infinity);
     const more = box.querySelector(".more");
     const count = box.querySelector(".count");
     const search = box.querySelector("input[type=search]");
@@ -52,7 +52,8 @@
       }
     };
     const sort = (key, direction) => {
-      const value = (r) => r.row.dataset[key];
+      const column = headings.findIndex((h) => h.dataset.key === key);
+      const value = (r) => r.row.dataset[key] ?? r.row.cells[column].textContent;
       const numeric = rows.every((r) => value(r) !== "" && !Number.isNaN(Number(value(r))));
       const collator = new Intl.Collator("en", { numeric: true });
       const compare = (a, b) => numeric ? Number(value(a)) - Number(value(b)) : collator.compare(value(a), value(b));
@@ -100,6 +101,9 @@
       }
       range.setAttribute("aria-valuetext", `${range.value} % ${left.textContent}, then ${right.textContent}`);
     };
+    all("[data-thumb]").forEach((image) => {
+      image.src = document.querySelector(`[data-sample="${image.dataset.thumb}"] [data-role=input]`).src;
+    });
     range.addEventListener("input", () => { place(); draw(); });
     compare.addEventListener("change", draw);
     place();
