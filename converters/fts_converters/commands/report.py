@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,8 @@ def _run(args: argparse.Namespace) -> int:
         raise UsageError(f"-o {out}: there is no folder {out.parent}")
     profile = None if args.profile is None else _profile(args.profile)
     folder = report_folder(args.bundle)
+    if not folder.is_dir():
+        print(f"fts report: note: no folder {folder}, so the page has no pictures and no timings", file=sys.stderr)
     page = render_report(content_from_bundle(args.bundle, title=args.bundle.name, folder=folder, profile=profile))
     with replaced_file(out) as part:
         part.write_text(page, encoding="utf-8")

@@ -55,7 +55,7 @@ def metric_name(metric: str) -> str:
 
 def budget_text(text: str) -> str:
     """`psnr>=40` as "psnr ≥ 40"; commands keep the form that can be typed."""
-    return text.replace(">=", " ≥ ").replace("<=", " ≤ ")
+    return text.replace(">=", f"{_THIN}≥{_THIN}").replace("<=", f"{_THIN}≤{_THIN}")
 
 
 def signed_text(value: float) -> str:

@@ -41,7 +41,7 @@ _STYLE: Any = {
     "ytick.labelcolor": MUTED,
     "path.simplify": True,
 }
-LATENCY_BINS = 60
+MOST_BINS = 60
 # Frames beyond this multiple of the largest percentile shown are gathered at the right edge.
 TAIL = 1.25
 
@@ -60,9 +60,10 @@ def latency_histogram(ages_ms: npt.NDArray[np.float64], rows: Sequence[Percentil
     right = min(float(ages_ms.max()), max(shown, default=float(ages_ms.max())) * TAIL)
     right = right if right > left else left + max(abs(left) * 0.01, 1e-3)
     beyond = int(np.count_nonzero(ages_ms > right))
+    bins = max(8, min(MOST_BINS, round(3 * ages_ms.size**0.5)))
 
     def draw(axes: Axes) -> None:
-        counts, edges = np.histogram(np.minimum(ages_ms, right), bins=LATENCY_BINS, range=(left, right))
+        counts, edges = np.histogram(np.minimum(ages_ms, right), bins=bins, range=(left, right))
         axes.stairs(counts, edges, fill=True, color=INTEGER, alpha=0.75)
         top = float(counts.max())
         for place, (row, value) in enumerate(known):
@@ -84,10 +85,11 @@ def latency_histogram(ages_ms: npt.NDArray[np.float64], rows: Sequence[Percentil
         axes.set_ylim(0, top * 1.5)
         axes.set_xlabel("age in ms" + (f"; {beyond} slower frames gathered at the right edge" if beyond else ""))
         axes.set_ylabel("frames")
+        axes.locator_params(axis="y", nbins=5, integer=True)
 
     text = ", ".join(f"{r.name} {r.value_text} (95 % interval {r.interval_text})" for r, _ in known)
     is_wide = width_px > 500
-    box = (0.07, 0.2, 0.91, 0.78) if is_wide else (0.12, 0.2, 0.86, 0.78)
+    box = (0.07, 0.2, 0.91, 0.78) if is_wide else (0.15, 0.2, 0.83, 0.78)
     description = f"Histogram of {ages_ms.size} frame ages. {text}"
     return _svg((width_px, 230), box, draw, description, font_px=10 if is_wide else 11)
 

@@ -110,7 +110,8 @@ def _latency_plots(latency: Latency | None) -> tuple[Any, ...]:
         return ()
     from fts_converters.report_html.plots import latency_histogram
 
-    return tuple(_markup(latency_histogram(latency.ages_ms, latency.percentiles, width)) for width in (760, 360))
+    rows = () if latency.unstable else latency.percentiles
+    return tuple(_markup(latency_histogram(latency.ages_ms, rows, width)) for width in (760, 360))
 
 
 def _tensor_plots(entries: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str, Any], ...]:

@@ -1,16 +1,22 @@
-"""The hand-made reports of these tests are such as the published schema allows."""
+"""The hand-made reports and profiles of these tests are such as the published schema allows."""
 
 from __future__ import annotations
+
+from importlib.resources import files
 
 import pytest
 
 from ...fts.bundle.test_schema import problems, schema
 from . import samples
 
+MADE = [("report.schema.json", samples.report), ("report.schema.json", samples.large_report)]
+if files("fts").joinpath("schema").joinpath("profile.schema.json").is_file():
+    MADE.append(("profile.schema.json", samples.profile))
 
-@pytest.mark.parametrize("make", [samples.report, samples.large_report])
-def test_the_samples_are_valid_reports(make):
-    rules = schema("report.schema.json")
+
+@pytest.mark.parametrize(("name", "make"), MADE)
+def test_the_samples_are_valid(name, make):
+    rules = schema(name)
     assert list(problems(make(), rules, rules)) == []
 
 

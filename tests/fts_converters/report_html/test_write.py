@@ -67,7 +67,9 @@ def bundle(tmp_path: Path) -> Path:
 def test_fts_report_writes_the_page_here_and_prints_its_name(bundle, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main_fts(["report", str(bundle)]) == 0
-    assert capsys.readouterr().out == "net.cpu-int8.report.html\n"
+    printed = capsys.readouterr()
+    assert printed.out == "net.cpu-int8.report.html\n"
+    assert "no pictures" in printed.err
     text = (tmp_path / "net.cpu-int8.report.html").read_text()
     assert "1.00\u202fkB" in text
     assert "4.0× as much" in text
