@@ -18,13 +18,18 @@ from typing import Any
 
 # Statistics and scores are a few kilobytes each; this holds tens of thousands of conversions.
 LIMIT_BYTES = 256 * 2**20
+# An entry on its way; one that a killed process left behind is evicted like any other.
+PART = ".part"
 
 _log = logging.getLogger(__name__)
 
 
-def cache_folder() -> Path:
-    """`$FTS_CACHE`, else `~/.cache/fts`."""
-    return Path(os.environ.get("FTS_CACHE") or Path.home() / ".cache" / "fts")
+def cache_folder() -> Path | None:
+    """`$FTS_CACHE`, else `~/.cache/fts`; None for a user without a home folder (a container's bare uid)."""
+    try:
+        return Path(os.environ.get("FTS_CACHE") or Path.home() / ".cache" / "fts")
+    except RuntimeError:
+        return None
 
 
 class StageCache:
@@ -54,10 +59,14 @@ class StageCache:
         body = json.dumps(value, sort_keys=True)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".part")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}")
-            os.replace(temporary, self._folder / f"{_digest(key)}.json")
+            handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=PART)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(f"{hashlib.sha256(body.encode()).hexdigest()}\n{body}")
+                os.replace(temporary, self._folder / f"{_digest(key)}.json")
+            except OSError:
+                os.unlink(temporary)
+                raise
             self._evict()
         except OSError as error:
             _log.info("cache %s cannot be written: %s", self._folder, error)
@@ -69,7 +78,8 @@ class StageCache:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return  # another conversion is at it
-            entries = sorted((p.stat().st_mtime_ns, p.stat().st_size, p) for p in self._folder.glob("*.json"))
+            files = (p for pattern in ("*.json", f"*{PART}") for p in self._folder.glob(pattern))
+            entries = sorted((p.stat().st_mtime_ns, p.stat().st_size, p) for p in files)
             total = sum(size for _, size, _ in entries)
             for _, size, path in entries:
                 if total <= LIMIT_BYTES:

@@ -13,6 +13,7 @@ range = [0.0, 1.0]
 from __future__ import annotations
 
 import difflib
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -100,7 +101,7 @@ def _only_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> 
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = f"; did you mean {near[0]!r}?" if near else "."
             raise CardError(f"{where}: unknown key {key!r}{hint} Known keys: {', '.join(known)}")
 
 
@@ -139,9 +140,13 @@ def _array(value: Any, where: str) -> npt.NDArray[np.generic]:
         array = np.asarray(value)
     except ValueError as error:
         raise CardError(f"{where}: value is a ragged list; expected numbers of one shape") from error
-    if array.dtype.kind not in "bif":
-        raise CardError(f"{where}: value = {value!r}, expected a number or nested lists of numbers")
+    if array.dtype.kind not in "bif" or not np.isfinite(array).all():
+        raise CardError(f"{where}: value = {value!r}, expected a finite number or nested lists of such numbers")
     return array
+
+
+def _is_finite_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _rows(name: Any, where: str, folder: Path) -> npt.NDArray[np.generic]:
@@ -153,6 +158,8 @@ def _rows(name: Any, where: str, folder: Path) -> npt.NDArray[np.generic]:
         raise CardError(f"{where}: values = {name!r}: cannot be read as .npy: {error}") from error
     if not isinstance(rows, np.ndarray) or rows.ndim < 1 or len(rows) == 0 or rows.dtype.kind not in "bif":
         raise CardError(f"{where}: values = {name!r}: expected an array of numbers with at least one row")
+    if not np.isfinite(rows).all():
+        raise CardError(f"{where}: values = {name!r}: holds NaN or infinity, expected finite numbers")
     return rows
 
 
@@ -162,9 +169,9 @@ def _output_card(table: Mapping[str, Any], where: str) -> OutputCard:
     bounds = table.get("range")
     if bounds is None:
         return OutputCard(kind=kind)
-    numbers = isinstance(bounds, list) and len(bounds) == 2 and all(isinstance(b, int | float) for b in bounds)
+    numbers = isinstance(bounds, list) and len(bounds) == 2 and all(_is_finite_number(b) for b in bounds)
     if not numbers or not bounds[0] < bounds[1]:
-        raise CardError(f"{where}: range = {bounds!r}, expected [low, high] with low < high")
+        raise CardError(f"{where}: range = {bounds!r}, expected [low, high], two finite numbers with low < high")
     if kind == "tensor":
         raise CardError(f'{where}: range belongs to kind = "image"')
     return OutputCard(kind=kind, range=(float(bounds[0]), float(bounds[1])))

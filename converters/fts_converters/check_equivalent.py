@@ -12,9 +12,13 @@ import numpy.typing as npt
 import onnx
 
 from fts.engines.onnxruntime_session import open_session
+from fts.errors import EngineError
 
 # Of the output's range. Folding reorders float32 sums, so bits may differ; anything above is another function.
 TOLERANCE = 1e-4
+# Of the greatest value, in units of the output's own rounding: an output that hardly moves around a large offset has a
+# range of a few such units, and one last bit is no other function.
+ROUNDING_ULPS = 16
 
 
 class CleaningChangedTheNet(AssertionError):
@@ -33,7 +37,15 @@ def check_equivalent(
     names = [o.name for o in before.graph.output]
     first = open_session(before.SerializeToString(), what=what)
     second = open_session(after.SerializeToString(), what=f"{what} (cleaned)")
-    for name, a, b in zip(names, first.run(feed), second.run(feed), strict=True):
+    try:
+        outputs = first.run(feed)
+    except EngineError as cause:
+        sizes = ", ".join(f"{name}={'x'.join(map(str, array.shape))}" for name, array in feed.items())
+        raise EngineError(
+            f"model {what!r} with {sizes}: a node cannot run in float, before anything was quantized: {cause}. "
+            "Use --shape with sizes the net can take, or correct the export"
+        ) from cause
+    for name, a, b in zip(names, outputs, second.run(feed), strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             raise CleaningChangedTheNet(f"{what}, output {name!r}: {a.dtype}{a.shape} became {b.dtype}{b.shape}")
         if not _close(a, b):
@@ -45,9 +57,11 @@ def _close(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> bool:
         return bool(np.array_equal(a, b))
     x, y = a.astype(np.float64), b.astype(np.float64)
     finite = np.isfinite(x)
-    if not np.array_equal(finite, np.isfinite(y)):
+    if not np.array_equal(finite, np.isfinite(y)) or not np.array_equal(x[~finite], y[~finite], equal_nan=True):
         return False
     if not finite.any():
         return True
-    span = float(x[finite].max() - x[finite].min()) or float(np.abs(x[finite]).max()) or 1.0
-    return float(np.abs(x[finite] - y[finite]).max()) <= TOLERANCE * span
+    greatest = float(np.abs(x[finite]).max())
+    span = float(x[finite].max() - x[finite].min()) or greatest or 1.0
+    one_ulp = float(np.spacing(np.array(greatest, a.dtype)))
+    return float(np.abs(x[finite] - y[finite]).max()) <= TOLERANCE * span + ROUNDING_ULPS * one_ulp

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from fts_converters.warnings_log import WarningLog
 # An undeclared output is taken for a picture when its values fill one of these (DESIGN: Card).
 PICTURE_RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0))
 WIDENED_BY, LEAST_SPAN = 0.10, 0.5
+# 2 GiB of float32: a bundle cannot hold a larger tensor.
+MOST_ELEMENTS = 2**29
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -128,6 +131,12 @@ def _static_shapes(specs: Sequence[TensorSpec], forced: Mapping[str, tuple[int, 
                 f"input {spec.name!r}: declared shape {_times(spec.shape)} has a size below 1; use --shape"
             )
         shapes[spec.name] = tuple(d for d in dims if isinstance(d, int))
+    for name, shape in shapes.items():
+        if prod(shape) > MOST_ELEMENTS:
+            raise ShapeError(
+                f"input {name!r}: {_times(shape)} are {prod(shape)} numbers, expected at most {MOST_ELEMENTS}. Use "
+                "--shape with sizes that fit into memory"
+            )
     if unknown:
         raise ShapeError("shapes must be known before calibration; " + "; ".join(unknown))
     return shapes
@@ -160,7 +169,10 @@ def _in_shape(value: npt.NDArray[np.generic], spec: TensorSpec) -> npt.NDArray[n
     dtype = np.dtype(spec.dtype)
     if dtype.kind in "iu" and value.dtype.kind == "f" and not np.array_equal(value, np.rint(value)):
         raise CardError(f"card, [inputs.{spec.name}]: value holds fractions, but the input is {spec.dtype}")
-    cast = value.astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = value.astype(dtype)
+    if not np.isfinite(cast).all() or (dtype.kind in "iu" and not np.array_equal(cast, value)):
+        raise CardError(f"card, [inputs.{spec.name}]: value holds numbers that {spec.dtype} cannot hold")
     filled = np.full(shape, cast, dtype) if value.ndim == 0 else cast.reshape(shape)
     filled.setflags(write=False)
     return filled
@@ -201,12 +213,12 @@ def _preprocessing(
         std=_per_channel(given.get("std", 1.0), channels, "std", spec),
         layout=layout,
         fit=given.get("fit", "letterbox"),
-        pad_value=int(given.get("pad_value", 114)),
+        pad_value=_pad_value(given.get("pad_value", 114), spec),
     )
+    if pre.scale == 0.0:
+        raise CardError(f"input {spec.name!r}: scale 0 makes all pictures the same, expected for example 1/255")
     if any(s == 0.0 for s in pre.std):
         raise CardError(f"input {spec.name!r}: std {pre.std} holds 0, and pictures are divided by it")
-    if not 0 <= pre.pad_value <= 255:
-        raise CardError(f"input {spec.name!r}: pad_value {pre.pad_value}, expected 0 to 255")
     assumed = [f"{k} {getattr(pre, k)}" for k in ("color", "scale", "mean", "std", "layout", "fit") if k not in given]
     if assumed:
         warnings.add(
@@ -214,6 +226,12 @@ def _preprocessing(
             f"input {spec.name!r}: {', '.join(assumed)} assumed; declare what the net was trained with by flags or --card",
         )
     return pre
+
+
+def _pad_value(value: Any, spec: TensorSpec) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 255:
+        raise CardError(f"input {spec.name!r}: pad_value = {value!r}, expected a whole number from 0 to 255")
+    return value
 
 
 def _number(value: Any, key: str, spec: TensorSpec) -> float:
@@ -241,6 +259,7 @@ def decide_outputs(
 
     Raises:
         CardError: The card names an unknown output, or an image whose range cannot be told.
+        ShapeError: An output without elements.
     """
     names = [s.name for s in specs]
     for name in card.outputs:
@@ -251,6 +270,11 @@ def decide_outputs(
     picture = next((i for i in inputs if i.kind == "image"), None)
     entries = []
     for spec in specs:
+        if 0 in spec.shape:
+            raise ShapeError(
+                f"output {spec.name!r}: its shape {_times(spec.shape)} holds nothing, expected sizes of 1 or more. Cut "
+                "the output off when exporting"
+            )
         entry = card.outputs.get(spec.name)
         if entry is not None and entry.kind == "tensor":
             entries.append(OutputEntry(spec=spec, kind="tensor"))

@@ -9,6 +9,7 @@ Decisions are values (`InputDecisions`, `Plan`, `SearchResult`); only `Model` ch
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,13 +35,15 @@ from fts_calibration.statistics.statistics import Statistics, json_from_statisti
 from fts_converters.cache import StageCache, cache_folder
 from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
-from fts_converters.contract import InputContract, decide_inputs, decide_outputs
+from fts_converters.contract import InputContract, InputDecisions, decide_inputs, decide_outputs
 from fts_converters.freeze import freeze
 from fts_converters.golden import GoldenSample, synthetic_samples
 from fts_converters.load import load_model
-from fts_converters.model import Model, tensor_specs
+from fts_converters.macs import MAC_OPS
+from fts_converters.model import Model, model_from_proto, tensor_specs
 from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versions
 from fts_converters.passes import clean
+from fts_converters.passes.name_nodes import name_nodes
 from fts_converters.progress import Progress
 from fts_converters.quantize.encode_qdq import encode_qdq
 from fts_converters.quantize.graph_index import GraphIndex
@@ -49,7 +52,8 @@ from fts_converters.quantize.search_budget import SearchResult, UnitLoss, search
 from fts_converters.quantize.trials import Trials, open_trials
 from fts_converters.quantize.units import Candidates, find_candidates
 from fts_converters.report import metrics_json, report_json
-from fts_converters.report_folder import write_report_folder
+from fts_converters.report_folder import below_budget_name, report_folder, require_free_place
+from fts_converters.report_html.write import write_report_html
 from fts_converters.request import ConvertRequest
 from fts_converters.verify import Verification, verify_bundle
 from fts_converters.warnings_log import WarningLog
@@ -87,6 +91,7 @@ class _Prepared:
     inputs: tuple[InputContract, ...]
     outputs: tuple[OutputEntry, ...]
     data: CalibrationSet
+    golden: CalibrationSet | None
     index: GraphIndex
     candidates: Candidates
     statistics: Statistics
@@ -106,6 +111,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     warnings = WarningLog()
     profile = load_profile(request.target)
     dialect = profile.dialects[_isa(request)]
+    require_free_place(request.output)
     cache = StageCache(cache_folder() if request.use_cache else None)
     prepared = _prepare(request, profile, cache, warnings, progress)
     budgets = _budgets(request, prepared.outputs)
@@ -121,7 +127,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
         outputs=prepared.outputs,
         portable=prepared.net,
         encoded=encoded.model,
-        golden=_golden(request, prepared, encoded.model, exact),
+        golden=_golden(prepared, encoded.model, exact),
         provenance=_provenance(request, prepared, dialect),
     )
     return _verify_and_pack(request, prepared, contents, found, budgets, warnings, progress)
@@ -142,9 +148,11 @@ def _prepare(
     specs = tensor_specs(model.to_proto().graph.input)
     decisions = decide_inputs(specs, card, request.preprocessing, request.shapes, warnings)
     data = _open_data(request, decisions.live, warnings)
+    golden = _open_golden(request, decisions.live)
     progress.stage("clean", f"{len(model.graph.nodes)} nodes")
     freeze(model, decisions.shapes, decisions.frozen)
-    before = model.to_proto()
+    name_nodes(model)  # before it is run: onnxruntime refuses two nodes of one name
+    before = _as_it_came(model, decisions)
     clean(model)
     net = model.to_proto()
     check_equivalent(before, net, next(iter(data.feeds("calibrate"))), what=model.source)
@@ -160,11 +168,22 @@ def _prepare(
         inputs=decisions.live,
         outputs=outputs,
         data=data,
+        golden=golden,
         index=index,
         candidates=candidates,
         statistics=statistics,
         moments=moments,
     )
+
+
+def _as_it_came(model: Model, decisions: InputDecisions) -> onnx.ModelProto:
+    """The frozen net in the opset of its file: what all later forms of it are compared with."""
+    if model.original is None:
+        return model.to_proto()
+    original = model_from_proto(model.original, source=model.source, source_sha256=model.source_sha256)
+    freeze(original, decisions.shapes, decisions.frozen)
+    name_nodes(original)
+    return original.to_proto()
 
 
 def _open_data(request: ConvertRequest, inputs: Sequence[InputContract], warnings: WarningLog) -> CalibrationSet:
@@ -175,6 +194,13 @@ def _open_data(request: ConvertRequest, inputs: Sequence[InputContract], warning
     for record in data.notable:
         warnings.add("calibration-file-skipped", f"{record.path}: {record.reason}")
     return data
+
+
+def _open_golden(request: ConvertRequest, inputs: Sequence[InputContract]) -> CalibrationSet | None:
+    if request.golden is None:
+        return None
+    opened = open_calibration(request.golden, [i.to_request() for i in inputs], flag="--golden")
+    return deal_splits(opened, all_calibrate=True)
 
 
 def _statistics(
@@ -188,13 +214,11 @@ def _statistics(
     outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
     tensors = tensors_to_calibrate(candidates.units.values(), index, outputs)
     key = {
-        "stage": "min-max, 2",
+        "stage": "min-max, 3",
         "net": hashlib.sha256(index.model.SerializeToString(deterministic=True)).hexdigest(),
-        "data": data.digest,
-        "preprocessing": [repr(i.preprocessing) for i in inputs],
+        "data": _feeds_digest(data, inputs),
         "tensors": list(tensors),
         "onnxruntime": onnxruntime_version(),
-        "tools": tool_versions(),
     }
     ranks = channel_tensors(candidates.units.values(), index)
     known = cache.get(key)
@@ -206,6 +230,12 @@ def _statistics(
         known = {"statistics": json_from_statistics(statistics), "moments": moments.to_json()}
         cache.put(key, known)
     return statistics_from_json(known["statistics"]), known["moments"]
+
+
+def _feeds_digest(data: CalibrationSet, inputs: Sequence[InputContract]) -> str:
+    """sha256 over all that feeds depend on: contents and splits, what is done to pictures, the libraries that do it."""
+    parts = [data.digest, [repr(i.preprocessing) for i in inputs], tool_versions()]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _budgets(request: ConvertRequest, outputs: Sequence[OutputEntry]) -> dict[str, Budget]:
@@ -233,7 +263,7 @@ def _search(
         statistics=prepared.statistics,
         dialect=dialect,
         feeds=lambda: prepared.data.feeds("select"),
-        split_digest=prepared.data.digest,
+        split_digest=_feeds_digest(prepared.data, prepared.inputs),
         budgets=budgets,
         exact_u8s8=exact,
         cache=cache,
@@ -250,11 +280,9 @@ def _search(
         )
 
 
-def _golden(request: ConvertRequest, prepared: _Prepared, encoded: onnx.ModelProto, exact: bool) -> Golden:
-    if request.golden is not None:
-        requests = [i.to_request() for i in prepared.inputs]
-        own = deal_splits(open_calibration(request.golden, requests, flag="--golden"), all_calibrate=True)
-        samples = tuple(GoldenSample(feed=f, frames={}) for f in own.feeds("calibrate"))
+def _golden(prepared: _Prepared, encoded: onnx.ModelProto, exact: bool) -> Golden:
+    if prepared.golden is not None:
+        samples = tuple(GoldenSample(feed=f, frames={}) for f in prepared.golden.feeds("calibrate"))
         source = "given"
     else:
         first = next(iter(prepared.data.feeds("calibrate")))
@@ -300,7 +328,7 @@ def _verify_and_pack(
         verification = verify_bundle(draft, prepared.data.feeds(split), budgets, pictures)
         plan = _as_it_runs(found.plan, verification.kernels)
         failures = _failures(request, found, verification)
-        bundle = request.output if not failures else _below_budget_name(request.output)
+        bundle = request.output if not failures else below_budget_name(request.output)
         metrics = metrics_json(found.scores, "select", verification.evidence.tag)
         metrics += metrics_json(verification.scores, split, verification.evidence.tag)
         _warn_about(request, plan, found, verification, split, warnings)
@@ -325,21 +353,21 @@ def _verify_and_pack(
             warnings=warnings.entries,
         )
         progress.stage("pack", bundle.name)
-        bundle.parent.mkdir(parents=True, exist_ok=True)
+        timings_s = progress.timings_s()
         write = partial(
             pack, contents=contents, plan=plan, quality=quality, evidence=verification.evidence, report=report
         )
-        write(draft)
-        write_report_folder(
-            bundle,
-            pictures,
-            packed=draft,
-            report=report,
-            arguments=request.arguments,
-            timings_s=progress.timings_s(),
-            warnings=warnings,
-        )
-        write(bundle)
+        write(draft)  # the page tells of the bundle, and is there before it: the bundle is what comes last
+        with report_folder(bundle, pictures, report=report, timings_s=timings_s) as beside:
+            write_report_html(
+                beside,
+                bundle=draft,
+                title=bundle.name,
+                arguments=request.arguments,
+                timings_s=timings_s,
+                warnings=warnings,
+            )
+            write(bundle)
     return Conversion(
         bundle=bundle,
         failures=failures,
@@ -374,18 +402,19 @@ def _failures(request: ConvertRequest, found: SearchResult, verification: Verifi
     if not request.is_budget_none:
         for split, scores in (("select", found.scores), ("verify", verification.scores)):
             failures += [
-                f"output {s.output!r}: {s.budget} missed on the {split} split: {s.value:.2f} (n = {len(s.values)})"
+                f"output {s.output!r}: {s.budget} missed on the {split} split: {s.budget.figure(s.value)} (n = {len(s.values)})"
                 for s in scores
                 if s.margin < 0
             ]
     share = verification.kernels.integer_mac_share
-    if share < request.min_int8:
+    if share < request.min_int8 and not any(n.macs for n in found.plan.nodes):
+        failures.append(
+            f"the net has no {', '.join(sorted(MAC_OPS))} outside of If and Loop, so none of it runs in integer kernels, "
+            f"{request.min_int8:.0%} of the MACs wanted (--min-int8 0 accepts that)"
+        )
+    elif share < request.min_int8:
         failures.append(f"{share:.1%} of the MACs run in integer kernels, {request.min_int8:.0%} wanted (--min-int8)")
     return tuple(failures)
-
-
-def _below_budget_name(output: Path) -> Path:
-    return output.with_name(f"{output.name.removesuffix('.fts')}.below-budget.fts")
 
 
 def _warn_about(
@@ -408,7 +437,8 @@ def _warn_about(
         low = [s for s in verification.scores if s.margin < 0]
         for s in low:
             warnings.add(
-                "quality-low", f"output {s.output!r}: {s.budget.metric} {s.value:.2f}, and --budget none lets it pass"
+                "quality-low",
+                f"output {s.output!r}: {s.budget.metric} {s.budget.figure(s.value)}, and --budget none lets it pass",
             )
 
 

@@ -6,13 +6,15 @@ What it does *not* do: change what the net computes. Every refusal names the nod
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import external_data_helper, numpy_helper, shape_inference, version_converter
+from onnx import external_data_helper, helper, inliner, numpy_helper, shape_inference, version_converter
 
 from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError
 from fts_converters.load_torch import is_torch_source, proto_from_torch
@@ -20,9 +22,20 @@ from fts_converters.model import Model, model_from_proto
 
 # Per-channel DequantizeLinear exists from opset 13 on; above 21 the oldest supported onnxruntime (1.19) cannot load it.
 OLDEST_OPSET, NEWEST_OPSET = 13, 21
+# The oldest opset that onnxruntime promises to run, so that the net as it came can be compared with the upgraded one.
+OLDEST_RUNNABLE_OPSET = 7
 # Domains whose operators onnxruntime's CPU provider ships with.
 KNOWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
-MAC_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+# Operators of quantized nets: QuantizeLinear, DynamicQuantizeMatMul, QLinearAdd, QGemm, MatMulInteger, MatMulNBits ...
+QUANTIZED = re.compile(
+    r".*[Qq]uantize.*|QLinear.*|Q(Gemm|Attention|Ordered).*|.*Integer(ToFloat)?|MatMul(NBits|Bnb4|Fp.*)"
+)
+# Operators whose outputs differ from run to run, so that no two nets can be compared.
+RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+# A serialized protobuf message cannot be longer.
+LIMIT_BYTES = 2**31 - 1
 
 
 def load_model(source: str) -> Model:
@@ -44,14 +57,20 @@ def load_model(source: str) -> Model:
         proto = _read_proto(path)
         _refuse_outside_external_data(proto, path)
         _load_external_data(proto, path)
+        _refuse_large(proto, path)
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
     _drop_inputs_with_initializer(proto)
     _refuse_private_domains(proto, path)
-    _refuse_quantized(proto, path)
+    proto = _without_functions(proto, path)
     _refuse_unknown_types(proto, path)
     _check(proto, path)
+    _give_constants_their_type(proto)
+    _refuse_quantized(proto, path)
+    _refuse_random(proto, path)
     _refuse_nan_weights(proto, path)
-    return model_from_proto(_bring_opset_into_range(proto, path), source=path.name, source_sha256=digest)
+    in_range = _bring_opset_into_range(proto, path)
+    can_compare = in_range is not proto and _opset(proto) >= OLDEST_RUNNABLE_OPSET
+    return model_from_proto(in_range, source=path.name, source_sha256=digest, original=proto if can_compare else None)
 
 
 def _read_proto(path: Path) -> onnx.ModelProto:
@@ -83,25 +102,39 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
                 yield from _graphs(inner)
 
 
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    for g in _graphs(graph):
-        yield from g.initializer
-        for node in g.node:
-            for attribute in node.attribute:
-                if attribute.HasField("t"):
-                    yield attribute.t
+def _nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """All nodes, those of subgraphs and functions included."""
+    for node in (*proto.graph.node, *(n for f in proto.functions for n in f.node)):
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from (n for g in _graphs(graph) for n in g.node)
+
+
+def _tensors(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    """All constant tensors by name; one that is an attribute has the name of its node's output."""
+    roots = [proto.graph, *(a.g for f in proto.functions for n in f.node for a in n.attribute if a.HasField("g"))]
+    for graph in (g for root in roots for g in _graphs(root)):
+        yield from ((t.name, t) for t in graph.initializer)
+        for sparse in graph.sparse_initializer:
+            yield from ((sparse.values.name, t) for t in (sparse.values, sparse.indices))
+    for node in _nodes(proto):
+        for a in node.attribute:
+            sparse = (a.sparse_tensor, *a.sparse_tensors)
+            held = (a.t, *a.tensors, *(t for s in sparse for t in (s.values, s.indices)))
+            yield from (((t.name or node.output[0]), t) for t in held if t.dims or t.data_type)
 
 
 def _refuse_outside_external_data(proto: onnx.ModelProto, path: Path) -> None:
     folder = path.parent.resolve()
-    for tensor in _tensors(proto.graph):
+    for name, tensor in _tensors(proto):
         if not external_data_helper.uses_external_data(tensor):
             continue
         location = {e.key: e.value for e in tensor.external_data}.get("location", "")
         target = (folder / location).resolve()
         if not location or Path(location).is_absolute() or folder not in target.parents:
             raise ModelFileError(
-                f"model {str(path)!r}, tensor {tensor.name!r}: external data location {location!r} lies outside the "
+                f"model {str(path)!r}, tensor {name!r}: external data location {location!r} lies outside the "
                 "model's folder and was not opened; put the data file beside the model and save it with a relative name"
             )
 
@@ -124,30 +157,68 @@ def _drop_inputs_with_initializer(proto: onnx.ModelProto) -> None:
         proto.ir_version = max(proto.ir_version, 4)
 
 
+def _without_functions(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    """Model-local functions written out: a node inside one has no place in a plan."""
+    if not proto.functions:
+        return proto
+    try:
+        return inliner.inline_local_functions(proto)
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(
+            f"model {str(path)!r}: its {len(proto.functions)} local functions cannot be inlined: {_first_lines(error)}. "
+            "Export without functions"
+        ) from error
+
+
 def _refuse_private_domains(proto: onnx.ModelProto, path: Path) -> None:
     local = {(f.domain, f.name) for f in proto.functions}
-    for graph in _graphs(proto.graph):
-        for node in graph.node:
-            if node.domain not in KNOWN_DOMAINS and (node.domain, node.op_type) not in local:
-                raise UnsupportedOpError(
-                    f"model {str(path)!r}, node {node.name or list(node.output)!r}: operator {node.op_type} of the private "
-                    f"domain {node.domain!r} cannot run on any engine of this target; expected operators of the ONNX "
-                    "standard. Replace it by standard operators when exporting, or cut it off and run it in the app",
-                    node=node.name,
-                    op_type=node.op_type,
-                    domain=node.domain,
-                    engine="onnxruntime-cpu",
-                )
+    for node in _nodes(proto):
+        if node.domain not in KNOWN_DOMAINS and (node.domain, node.op_type) not in local:
+            raise UnsupportedOpError(
+                f"model {str(path)!r}, node {node.name or list(node.output)!r}: operator {node.op_type} of the private "
+                f"domain {node.domain!r} cannot run on any engine of this target; expected operators of the ONNX "
+                "standard. Replace it by standard operators when exporting, or cut it off and run it in the app",
+                node=node.name,
+                op_type=node.op_type,
+                domain=node.domain,
+                engine="onnxruntime-cpu",
+            )
 
 
 def _refuse_quantized(proto: onnx.ModelProto, path: Path) -> None:
-    for graph in _graphs(proto.graph):
-        for node in graph.node:
-            if node.op_type in ("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger"):
-                raise ModelError(
-                    f"model {str(path)!r}, node {node.name or list(node.output)!r}: the net is already quantized "
-                    f"({node.op_type}); this version converts float nets only. Pass the float net it was made from"
-                )
+    for node in _nodes(proto):
+        if QUANTIZED.fullmatch(node.op_type):
+            raise ModelError(
+                f"model {str(path)!r}, node {node.name or list(node.output)!r}: the net is already quantized "
+                f"({node.op_type}); this version converts float nets only. Pass the float net it was made from"
+            )
+
+
+def _refuse_random(proto: onnx.ModelProto, path: Path) -> None:
+    for node in _nodes(proto):
+        if node.op_type in RANDOM:
+            raise ModelError(
+                f"model {str(path)!r}, node {node.name or list(node.output)!r}: {node.op_type} draws random numbers, so "
+                "that no two runs are equal and nothing can be measured against them. Export the net with fixed noise"
+            )
+
+
+def _give_constants_their_type(proto: onnx.ModelProto) -> None:
+    """Constant(value_float=1) -> Constant(value=float32 tensor), because onnx-graphsurgeon folds the former as float64."""
+    dtypes = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+    for node in (n for n in _nodes(proto) if n.op_type == "Constant"):
+        for attribute in [a for a in node.attribute if a.name in dtypes]:
+            value = np.array(helper.get_attribute_value(attribute), dtypes[attribute.name])
+            node.attribute.remove(attribute)
+            node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(value)))
+
+
+def _refuse_large(proto: onnx.ModelProto, path: Path) -> None:
+    if proto.ByteSize() > LIMIT_BYTES:
+        raise ModelError(
+            f"model {str(path)!r}: {proto.ByteSize()} bytes with its external data, and this version takes at most "
+            f"{LIMIT_BYTES}. Convert a smaller net, or one in parts"
+        )
 
 
 def _refuse_unknown_types(proto: onnx.ModelProto, path: Path) -> None:
@@ -157,43 +228,48 @@ def _refuse_unknown_types(proto: onnx.ModelProto, path: Path) -> None:
                 raise ModelError(
                     f"model {str(path)!r}, {kind} {value.name!r}: type {value.type.WhichOneof('value')}, expected a tensor"
                 )
+    repeated = [name for name, count in Counter(v.name for v in proto.graph.output).items() if count > 1]
+    if repeated:
+        raise ModelError(
+            f"model {str(path)!r}: output {repeated[0]!r} is listed more than once, "
+            "expected every output once. Export it under one name, or copy it by an Identity node"
+        )
     if not proto.graph.input:
         raise ModelError(f"model {str(path)!r}: it has no inputs, so there is nothing to calibrate")
 
 
 def _check(proto: onnx.ModelProto, path: Path) -> None:
     try:
-        onnx.checker.check_model(proto, full_check=proto.ByteSize() < 2**31 - 1)
+        onnx.checker.check_model(proto, full_check=True)
     except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:
         raise ModelError(f"model {str(path)!r}: invalid ONNX: {_first_lines(error)}") from error
 
 
 def _refuse_nan_weights(proto: onnx.ModelProto, path: Path) -> None:
     readers: dict[str, str] = {}
-    for graph in _graphs(proto.graph):
-        for node in graph.node:
-            for name in node.input:
-                readers.setdefault(name, f"{node.op_type} {node.name or node.output[0]!r}")
-    for tensor in proto.graph.initializer:
+    for node in _nodes(proto):
+        for name in node.input:
+            readers.setdefault(name, f"{node.op_type} {node.name or node.output[0]!r}")
+    for name, tensor in _tensors(proto):
         if tensor.data_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16):
             continue
         values = numpy_helper.to_array(tensor)
         bad = int(np.isnan(values).sum())
         if bad:
             raise NonFiniteValueError(
-                f"model {str(path)!r}, tensor {tensor.name!r} (read by {readers.get(tensor.name, 'nothing')}): {bad} of "
+                f"model {str(path)!r}, tensor {name!r} (read by {readers.get(name, 'nothing')}): {bad} of "
                 f"{values.size} weights are NaN; expected finite numbers. The training run has diverged or the file is "
                 "damaged: export from a checkpoint with finite weights"
             )
 
 
 def _bring_opset_into_range(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
-    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
+    opset = _opset(proto)
     if OLDEST_OPSET <= opset <= NEWEST_OPSET:
         return proto
     wanted = OLDEST_OPSET if opset < OLDEST_OPSET else NEWEST_OPSET
     try:
-        return version_converter.convert_version(proto, wanted)
+        return _with_old_coordinates(version_converter.convert_version(proto, wanted), proto)
     except (RuntimeError, onnx.checker.ValidationError) as error:
         if opset > NEWEST_OPSET:
             return proto  # `requires.onnxruntime` of the bundle says from which version on it loads
@@ -201,6 +277,36 @@ def _bring_opset_into_range(proto: onnx.ModelProto, path: Path) -> onnx.ModelPro
             f"model {str(path)!r}: opset {opset} cannot be brought to opset {wanted}, the least that INT8 needs: "
             f"{_first_lines(error)}. Export again with opset {wanted} or newer"
         ) from error
+
+
+def _with_old_coordinates(upgraded: onnx.ModelProto, original: onnx.ModelProto) -> onnx.ModelProto:
+    """Give the Resize that was an Upsample, or a Resize of opset 10, the coordinates that those had.
+
+    Both map x_out to x_in = x_out / scale (asymmetric) and take the pixel below, or above where they shrink; the version
+    converter of onnx 1.23 leaves out the attributes, and Resize's defaults since opset 11 are others.
+    """
+    scales = {
+        n.output[0]: n.input[1] for n in _nodes(original) if n.op_type in ("Upsample", "Resize") and len(n.input) > 1
+    }
+    old = (
+        {n.output[0] for n in _nodes(original) if n.op_type in ("Upsample", "Resize")}
+        if _opset(original) < 11
+        else set()
+    )
+    known = {name: tensor for name, tensor in _tensors(original)}
+    for node in (n for n in _nodes(upgraded) if n.op_type == "Resize" and n.output[0] in old):
+        scale = known.get(scales.get(node.output[0], ""))
+        shrinks = scale is not None and bool((numpy_helper.to_array(scale) < 1).any())
+        kept = [a for a in node.attribute if a.name not in ("coordinate_transformation_mode", "nearest_mode")]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+        node.attribute.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
+        node.attribute.append(helper.make_attribute("nearest_mode", "ceil" if shrinks else "floor"))
+    return upgraded
+
+
+def _opset(proto: onnx.ModelProto) -> int:
+    return next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
 
 
 def _first_lines(error: Exception) -> str:

@@ -21,12 +21,14 @@ class Model:
         graph: The graph; passes change it in place.
         source: File name without its folder, for messages.
         source_sha256: Digest of the file and its external data.
+        original: The net as it came, where its opset was changed on the way in; else None.
         notes: What was changed or refused on the way, as (id, text), shown in the report.
     """
 
     graph: gs.Graph
     source: str
     source_sha256: str
+    original: onnx.ModelProto | None = None
     notes: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -44,9 +46,11 @@ class Model:
         return proto
 
 
-def model_from_proto(proto: onnx.ModelProto, *, source: str, source_sha256: str) -> Model:
+def model_from_proto(
+    proto: onnx.ModelProto, *, source: str, source_sha256: str, original: onnx.ModelProto | None = None
+) -> Model:
     """Import a ModelProto; its initializers are shared, not copied."""
-    return Model(graph=gs.import_onnx(proto), source=source, source_sha256=source_sha256)
+    return Model(graph=gs.import_onnx(proto), source=source, source_sha256=source_sha256, original=original)
 
 
 def tensor_specs(values: Any) -> tuple[TensorSpec, ...]:

@@ -1,40 +1,91 @@
-"""What stays beside a bundle and is not part of it: timings, photos, and the report to read without a tool."""
+"""Where a conversion's files go: the bundle's names, and the folder beside it with what is not part of it.
+
+`<name>.report/` holds timings, photos, and the report to read without a tool.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from fts_converters.report_html.content import TIMINGS_FILE, report_folder
-from fts_converters.report_html.write import write_report_html
-from fts_converters.warnings_log import WarningLog
+from fts.errors import UsageError
+
+TIMINGS_FILE = "timings.json"
 
 
-def write_report_folder(
-    bundle: Path,
-    pictures: Path,
-    *,
-    packed: Path,
-    report: str,
-    arguments: tuple[str, ...],
-    timings_s: Mapping[str, float],
-    warnings: WarningLog,
-) -> Path:
-    """Fill `<name>.report/` beside the bundle; files of an earlier conversion under the same names are replaced.
+def below_budget_name(output: Path) -> Path:
+    """Name of the best attempt where `output` could not be reached."""
+    return output.with_name(f"{output.name.removesuffix('.fts')}.below-budget.fts")
+
+
+def report_folder_name(bundle: Path) -> Path:
+    """Name of the folder beside a bundle."""
+    return bundle.with_name(f"{bundle.name.removesuffix('.fts')}.report")
+
+
+def require_free_place(output: Path) -> None:
+    """Find out before the work, not behind it, that the results can be written. Nothing is left behind.
 
     Args:
-        bundle: Final name of the bundle.
-        pictures: Folder whose files are copied.
-        packed: The bundle as it will be, under a name for now.
-        report: report.json.
-        arguments: Of `fts-convert`; they stand in report.html alone, because they hold paths.
-        timings_s: Seconds by stage; they stay out of the bundle, which is the same for the same inputs.
-        warnings: Told when report.html cannot be written.
+        output: Final name of the bundle.
+
+    Raises:
+        UsageError: A name is taken by something of another kind, or the folder cannot be made or written.
     """
-    folder = report_folder(bundle)
-    folder.mkdir(exist_ok=True)
+    for bundle in (output, below_budget_name(output)):
+        if bundle.is_dir():
+            raise UsageError(f"-o {output}: {bundle} is a folder, expected a file or nothing. Choose another name")
+        folder = report_folder_name(bundle)
+        if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
+            raise UsageError(f"-o {output}: {folder} is a file, expected a folder or nothing. Remove it")
+    existing = next(p for p in (output.parent, *output.parent.absolute().parents) if p.exists())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".fts-convert-", dir=existing):
+            pass
+    except OSError as cause:
+        raise UsageError(
+            f"-o {output}: {existing} cannot be written ({cause.strerror or cause}). Choose another folder by -o"
+        ) from cause
+
+
+@contextmanager
+def report_folder(bundle: Path, pictures: Path, *, report: str, timings_s: Mapping[str, float]) -> Iterator[Path]:
+    """Fill `<name>.report/` around the writing of its bundle; without the bundle, a new folder vanishes again.
+
+    Files of an earlier conversion under the same names are replaced.
+
+    Args:
+        bundle: The bundle, written in the block.
+        pictures: Folder whose files are copied.
+        report: report.json.
+        timings_s: Seconds by stage; they stay out of the bundle, which is the same for the same inputs.
+
+    Yields:
+        The folder.
+
+    Raises:
+        UsageError: The folder cannot be written.
+    """
+    folder = report_folder_name(bundle)
+    is_new = not folder.exists()
+    try:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _fill(folder, pictures, report, timings_s)
+        except OSError as cause:
+            raise UsageError(f"-o {bundle}: {folder} cannot be written ({cause.strerror or cause})") from cause
+        yield folder
+    except BaseException:
+        if is_new:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _fill(folder: Path, pictures: Path, report: str, timings_s: Mapping[str, float]) -> None:
     for old in folder.glob("verify_*.png"):
         old.unlink()
     for picture in sorted(pictures.iterdir()):
@@ -42,7 +93,3 @@ def write_report_folder(
     (folder / "report.json").write_text(report, encoding="utf-8")
     timings = {k: round(v, 3) for k, v in timings_s.items()}
     (folder / TIMINGS_FILE).write_text(json.dumps(timings, indent=1) + "\n", encoding="utf-8")
-    write_report_html(
-        folder, bundle=packed, title=bundle.name, arguments=arguments, timings_s=timings_s, warnings=warnings
-    )
-    return folder

@@ -64,7 +64,7 @@ def array_for_input(array: Array, spec: TensorSpec, where: str) -> Array:
             f"{where}: found {array.dtype} {array.shape}, {expected}. Save it with .astype({spec.dtype!r})."
         )
     with np.errstate(over="ignore", invalid="ignore"):
-        cast = np.ascontiguousarray(array, dtype=target)
+        cast = np.asarray(array, dtype=target, order="C")  # ascontiguousarray adds an axis to a number
     if array.dtype.kind in "iub" and target.kind in "iub" and not np.array_equal(cast, array):
         raise CalibrationError(f"{where}: values of {array.dtype} do not fit, {expected}. Correct the values.")
     if cast.dtype.kind == "f" and not np.isfinite(cast).all():

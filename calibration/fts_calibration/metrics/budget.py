@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fts.errors import UsageError
 from fts_calibration.metrics.cosine import cosine_similarity
-from fts_calibration.metrics.psnr import psnr_db
+from fts_calibration.metrics.psnr import CEILING_DB, psnr_db
 from fts_calibration.metrics.sqnr import sqnr_db
 from fts_calibration.metrics.ssim import ssim
 
@@ -26,6 +26,8 @@ Metric = Callable[[npt.NDArray[np.generic], npt.NDArray[np.generic], float], flo
 Statistic = Literal["plain", "min", "mean"]
 
 METRICS: Mapping[str, Metric] = {"psnr": psnr_db, "sqnr": sqnr_db, "ssim": ssim, "cosine": cosine_similarity}
+# What a metric gives where nothing is left of the output.
+WORST: Mapping[str, float] = {"psnr": -CEILING_DB, "sqnr": -CEILING_DB, "ssim": -1.0, "cosine": -1.0}
 # Below this many samples a mean says little, so the worst sample counts (DESIGN: --budget).
 ENOUGH_FOR_A_MEAN = 20
 DEFAULT_IMAGE, DEFAULT_TENSOR = "psnr>=30", "sqnr>=20"
@@ -45,9 +47,14 @@ class Budget:
     statistic: Statistic
     at_least: float
 
+    def figure(self, value: float) -> str:
+        """A value of the metric for people: dB to 0.01, similarities to 0.0001, where 0.9996 and 1 differ a lot."""
+        return f"{value:.2f}" if self.metric in ("psnr", "sqnr") else f"{value:.4f}"
+
     def __str__(self) -> str:
         suffix = "" if self.statistic == "plain" else f".{self.statistic}"
-        return f"{self.metric}{suffix}>={self.at_least:g}"
+        short = f"{self.at_least:g}"
+        return f"{self.metric}{suffix}>={short if float(short) == self.at_least else repr(self.at_least)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from fts_calibration.metrics.budget import METRICS, Budget, Score
+from fts_calibration.metrics.budget import METRICS, WORST, Budget, Score
 from fts_calibration.metrics.reference_outputs import ReferenceOutputs
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
@@ -31,6 +31,10 @@ def evaluate(
     for feed, reference in zip(feeds, references, strict=True):
         outputs = run(feed)
         for name, budget in budgets.items():
-            metric = METRICS[budget.metric]
-            values[name].append(metric(reference[name], outputs[name], references.peaks[name]))
+            values[name].append(_value(budget.metric, reference[name], outputs[name], references.peaks[name]))
     return tuple(Score(output=n, budget=b, values=tuple(values[n])) for n, b in budgets.items())
+
+
+def _value(metric: str, reference: npt.NDArray[np.generic], test: npt.NDArray[np.generic], peak: float) -> float:
+    """The metric, or its worst value where a data-dependent shape differs: such outputs have nothing in common."""
+    return METRICS[metric](reference, test, peak) if reference.shape == test.shape else WORST[metric]

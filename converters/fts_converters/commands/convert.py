@@ -6,7 +6,8 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 
     conditions = parser.add_argument_group("conditions")
     conditions.add_argument(
-        "--budget", default="", metavar="B", help="psnr>=40, sqnr.mean>=25, ssim, cosine, none (psnr>=30 for pictures, "
+        "--budget", metavar="B", help="psnr>=40, sqnr.mean>=25, ssim, cosine, none (psnr>=30 for pictures, "
         "sqnr>=20 for tensors)"
     )  # fmt: skip
     conditions.add_argument(
@@ -142,13 +143,12 @@ def _run(arguments: Sequence[str]) -> int:
         if flag in LATER_FLAGS:
             raise UsageError(f"{flag}: {LATER_FLAGS[flag]} are not in this version; README.md says what is")
     args = _parser().parse_args(arguments)
-    _show_warnings()
     try:
         import onnx  # noqa: F401
         import onnx_graphsurgeon  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError(
-            f"converting needs the `convert` extra ({error.name} is missing): pip install 'fts-edge[convert]'"
+            f"converting needs the `convert` extra ({error.name or error} is missing): pip install 'fts-edge[convert]'"
         ) from error
     from fts.engines.onnxruntime_session import import_onnxruntime
 
@@ -156,7 +156,8 @@ def _run(arguments: Sequence[str]) -> int:
     from fts_converters.convert import convert
     from fts_converters.progress import Progress
 
-    result = convert(_request(args, arguments), Progress(None if args.quiet else sys.stderr))
+    with _warnings_on_stderr():
+        result = convert(_request(args, arguments), Progress(None if args.quiet else sys.stderr))
     if args.json:
         print(json.dumps(_result_json(result), sort_keys=True))
     else:
@@ -167,14 +168,20 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _show_warnings() -> None:
+@contextmanager
+def _warnings_on_stderr() -> Iterator[None]:
+    """Show warnings of the conversion, once, on the stderr of now; an app that calls `main` keeps its own logging."""
     logger = logging.getLogger("fts_converters")
-    if not logger.handlers:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("fts-convert: warning: %(message)s"))
-        handler.setLevel(logging.WARNING)
-        logger.addHandler(handler)
-        logger.propagate = False
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("fts-convert: warning: %(message)s"))
+    handler.setLevel(logging.WARNING)
+    propagated, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagated
 
 
 def _request(args: argparse.Namespace, arguments: Sequence[str]) -> ConvertRequest:
@@ -191,12 +198,12 @@ def _request(args: argparse.Namespace, arguments: Sequence[str]) -> ConvertReque
         golden=args.golden,
         output=_output(args.out, args.model, args.target),
         card=args.card,
-        shapes=dict(_shape(text) for text in args.shape),
+        shapes=_shapes(args.shape),
         preprocessing=PreprocessingFlags(
             color=args.color, scale=args.scale, mean=args.mean, std=args.std, layout=args.layout, fit=args.fit
         ),
-        budget_text=args.budget,
-        budget=parse_budget(args.budget) if args.budget else None,
+        budget_text=args.budget or "",
+        budget=None if args.budget is None else parse_budget(args.budget),
         min_int8=args.min_int8,
         isa=args.isa,
         use_cache=not args.no_cache,
@@ -216,10 +223,19 @@ def _output(out: str | None, model: str, target: str) -> Path:
     return path
 
 
+def _shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, shape in map(_shape, texts):
+        if name in shapes:
+            raise UsageError(f"--shape: input {name!r} is given twice, expected one size for each input")
+        shapes[name] = shape
+    return shapes
+
+
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, sizes = text.rpartition("=")
     parts = sizes.lower().split("x")
-    if not equals or not name or not all(p.isdigit() and int(p) > 0 for p in parts):
+    if not equals or not name or not all(p.isascii() and p.isdigit() and int(p) > 0 for p in parts):
         raise UsageError(f"--shape {text}: expected NAME=1x3x256x256, sizes of 1 or more")
     return name, tuple(int(p) for p in parts)
 
@@ -237,8 +253,11 @@ def _result_json(result: Conversion) -> dict[str, Any]:
 
 def _result_text(result: Conversion) -> str:
     lines = [f"{result.bundle}: {result.integer_mac_share:.1%} of the MACs in integer kernels"]
+    digits = {"psnr": 2, "sqnr": 2}  # dB; similarities, where 0.9996 and 1 differ a lot, get 4
     lines += [
-        f"  {m['output']}: {m['metric']} min {m['min']:.2f} mean {m['mean']:.2f} on {m['n']} {m['split']} samples ({m['tag']})"
+        "  {output}: {metric} min {min:.{d}f} mean {mean:.{d}f} on {n} {split} samples ({tag})".format(
+            **m, d=digits.get(m["metric"], 4)
+        )
         for m in result.metrics
     ]
     return "\n".join(lines)
@@ -249,7 +268,7 @@ def _not_met_text(result: Conversion) -> str:
     if result.losses:
         lines.append("  what each unit alone in INT8 leaves, worst first:")
         lines += [
-            f"    {s.score.value:8.2f} {s.score.budget.metric}  {s.mac_share:6.1%} of the MACs  "
+            f"    {s.score.budget.figure(s.score.value):>8} {s.score.budget.metric}  {s.mac_share:6.1%} of the MACs  "
             f"{s.op_type} {s.unit}: {s.decision}"
             for s in result.losses
         ]

@@ -50,7 +50,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(args: argparse.Namespace) -> int:
     from fts.atomic_file import replaced_file
-    from fts_converters.report_html.content import content_from_bundle, report_folder
+    from fts_converters.report_folder import report_folder_name
+    from fts_converters.report_html.content import content_from_bundle
     from fts_converters.report_html.render import render_report
 
     out: Path = args.out or Path(f"{args.bundle.name.removesuffix('.fts')}.report.html")
@@ -59,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
     if not out.parent.is_dir():
         raise UsageError(f"-o {out}: there is no folder {out.parent}")
     profile = None if args.profile is None else _profile(args.profile)
-    folder = report_folder(args.bundle)
+    folder = report_folder_name(args.bundle)
     if not folder.is_dir():
         print(f"fts report: note: no folder {folder}, so the page has no pictures and no timings", file=sys.stderr)
     page = render_report(content_from_bundle(args.bundle, title=args.bundle.name, folder=folder, profile=profile))

@@ -46,3 +46,4 @@ def _infer_shapes(model: Model) -> None:
         if isinstance(tensor, gs.Variable) and isinstance(other, gs.Variable):
             tensor.shape = other.shape if other.shape is not None else tensor.shape
             tensor.dtype = other.dtype if other.dtype is not None else tensor.dtype
+            tensor.type = other.type  # a sequence of tensors is no tensor

@@ -9,6 +9,10 @@ point 0: with the weights' scale multiplied by S / s_c and the bias made b * S /
 u = round(y / s_c) + z_c, and the DQ behind it divides channel by channel. The weights keep their integers, so this costs
 nothing and loses nothing; what it gains is that a quiet channel is not rounded on the grid of a loud one, which a
 normalisation behind it would amplify.
+
+ONNX Runtime fuses every DQ -> op -> Q it has an integer kernel for, also where the plan keeps the operator in float, and
+where a DQ has a grid a channel it then refuses the whole graph. So in front of such an operator stands a Max of one
+tensor: it is the identity, no optimizer of ONNX Runtime removes it, and the group is no longer whole.
 """
 
 from __future__ import annotations
@@ -32,6 +36,22 @@ from fts_converters.quantize.units import Candidates, Unit
 
 # An int32 bias must stay below 2^31; half of it leaves the accumulator as much room as the bias takes.
 BIAS_LIMIT = 2.0**30
+# Least channel scale beside the greatest. A dead channel would else drive the factor S / s_c out of float32.
+LEAST_CHANNEL_SCALE = 2.0**-40
+# Operators that ONNX Runtime fuses between DQ and Q (its qdq_selector_action_transformer.cc), weights aside.
+FUSED_BETWEEN_DQ_AND_Q = frozenset(
+    {"Add", "AveragePool", "Concat", "Conv", "GlobalAveragePool", "LeakyRelu", "Mul", "Sigmoid", "Softmax", "Where"}
+)
+# Those whose float weights and bias it quantizes itself, one scale a tensor, when data comes out of a DQ and goes into a Q
+# (its weight_bias_quantization.cc): ConvTranspose would run in float on 8-bit weights.
+WEIGHTS_QUANTIZED_BY_ENGINE = frozenset({"Conv", "ConvTranspose", "Gemm"})
+# And those it fuses behind DQ alone, whoever reads them.
+FUSED_BEHIND_DQ = frozenset({"Gemm", "MatMul"})
+# Operators that it removes in front of a Q, or across which it moves a Q or a DQ: a group can reach over them.
+CROSSED_BY_ENGINE = frozenset(
+    {"Cast", "Clip", "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Relu", "Reshape"}
+    | {"Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +98,7 @@ class _Encoder:
         self.quantized = set(self.by_output) | {a for u in units.values() for a in u.activations}
         self.members = {n: u for u in units.values() for n in u.nodes}
         graph = index.model.graph
-        self.taken = {*index.producers, *index.readers, *index.initializers, *(i.name for i in graph.input)}
+        self.taken = set(index.names)
         self.taken_nodes = {n.name for n in graph.node}
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
@@ -111,6 +131,14 @@ class _Encoder:
         new.CopyFrom(node)
         if unit is not None and node.name == unit.name:
             self._quantize_operands(new, unit)
+        if unit is None and self._would_be_fused(node):
+            first = next(p for p, name in enumerate(node.input) if self._comes_from_integers(name))
+            new.input[first] = self._fresh(f"{node.input[first]}_in_float")
+            self.nodes.append(
+                helper.make_node(
+                    "Max", [node.input[first]], [new.input[first]], name=self._fresh_node(f"{node.name}_stays_float")
+                )
+            )
         self.nodes.append(new)
         for position, name in enumerate(node.output):
             if name in self.by_output:
@@ -140,6 +168,33 @@ class _Encoder:
             elif name in unit.constants:
                 node.input[position] = self._add_constant(name, self.index.array(name), self._constant_grid(name), unit)
 
+    def _would_be_fused(self, node: onnx.NodeProto) -> bool:
+        """Would ONNX Runtime make an integer kernel, or integer weights, of a node that the plan keeps in float?"""
+        if node.op_type not in FUSED_BETWEEN_DQ_AND_Q | WEIGHTS_QUANTIZED_BY_ENGINE | FUSED_BEHIND_DQ:
+            return False
+        goes_to_integers = self._goes_to_integers(node.output[0])
+        if (
+            node.op_type in WEIGHTS_QUANTIZED_BY_ENGINE
+            and goes_to_integers
+            and self._comes_from_integers(node.input[0])
+        ):
+            return True
+        if not goes_to_integers and node.op_type not in FUSED_BEHIND_DQ:
+            return False
+        floats = [i for i in node.input if i and self.index.dtype(i) == "float32"]
+        return bool(floats) and all(self._comes_from_integers(i) for i in floats)
+
+    def _comes_from_integers(self, name: str) -> bool:
+        producer = self.index.producers.get(name)
+        if name in self.by_output or producer is None or producer.op_type not in CROSSED_BY_ENGINE:
+            return name in self.by_output
+        return self._comes_from_integers(producer.input[0])
+
+    def _goes_to_integers(self, name: str) -> bool:
+        readers: Iterable[onnx.NodeProto] = self.index.readers.get(name, ())
+        passed = (o for r in readers if r.op_type in CROSSED_BY_ENGINE for o in r.output)
+        return name in self.quantized or any(self._goes_to_integers(p) for p in passed)
+
     def _is_read_in_float(self, name: str) -> bool:
         if name in self.index.outputs or name in self.index.captured:
             return True
@@ -156,7 +211,7 @@ class _Encoder:
                 seen_by_channel = self.statistics.channel_ranges[name]
                 low = np.array([r.low for r in seen_by_channel], np.float32)
                 high = np.array([r.high for r in seen_by_channel], np.float32)
-                self.grids[name] = params_from_range(low, high, self.dialect.activation, axis=1)
+                self.grids[name] = _audible(params_from_range(low, high, self.dialect.activation, axis=1), low, high)
             else:
                 seen = self.statistics.ranges[name]
                 low, high = np.array([seen.low], np.float32), np.array([seen.high], np.float32)
@@ -280,6 +335,13 @@ def _may_have_channel_grids(unit: Unit, index: GraphIndex) -> bool:
         return False
     behind = [n.op_type for n in index.model.graph.node if n.name in unit.nodes[1:]]
     return all(op_type == "Relu" for op_type in behind)
+
+
+def _audible(grid: QuantParams, low: npt.NDArray[np.float32], high: npt.NDArray[np.float32]) -> QuantParams:
+    """The same grid with no channel's scale below LEAST_CHANNEL_SCALE of the greatest."""
+    least = float(grid.scale.max()) * LEAST_CHANNEL_SCALE
+    span = least * (grid.scheme.qmax - grid.scheme.qmin)
+    return params_from_range(low, np.maximum(high, np.minimum(low, 0.0) + np.float32(span)), grid.scheme, grid.axis)
 
 
 def _kernel_output_scale(grid: QuantParams) -> float:

@@ -18,6 +18,7 @@ class GraphIndex:
         producers: Tensor name to the node that makes it.
         readers: Tensor name to the top-level nodes that read it, once per reading input.
         captured: Tensors that a subgraph (If, Loop, Scan) reads.
+        names: Every tensor name in use, subgraphs included: a new tensor must not shadow one of theirs.
         outputs: Names of the graph outputs.
         initializers: Name to TensorProto.
     """
@@ -34,6 +35,7 @@ class GraphIndex:
             self.captured.update(_names_read_in_subgraphs(node))
         self.outputs = {o.name for o in graph.output}
         self.initializers = {t.name: t for t in graph.initializer}
+        self.names = set(_all_names(graph))
         self._types = {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info, *graph.output)}
 
     def is_constant(self, name: str) -> bool:
@@ -72,10 +74,24 @@ def attributes_of(node: onnx.NodeProto) -> dict[str, object]:
     return {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
 
-def _names_read_in_subgraphs(node: onnx.NodeProto) -> Iterator[str]:
+def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     for attribute in node.attribute:
-        for graph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
-            for inner in graph.node:
-                yield from inner.input
-                yield from _names_read_in_subgraphs(inner)
-            yield from (o.name for o in graph.output)
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _names_read_in_subgraphs(node: onnx.NodeProto) -> Iterator[str]:
+    for graph in _subgraphs(node):
+        for inner in graph.node:
+            yield from inner.input
+            yield from _names_read_in_subgraphs(inner)
+        yield from (o.name for o in graph.output)
+
+
+def _all_names(graph: onnx.GraphProto) -> Iterator[str]:
+    yield from (value.name for value in (*graph.input, *graph.output, *graph.initializer))
+    for node in graph.node:
+        yield from (*node.input, *node.output)
+        for inner in _subgraphs(node):
+            yield from _all_names(inner)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from fts.errors import NonFiniteValueError
 from fts.vocabulary.quantization import QuantParams, Scheme
 
-# The least range a grid is given: below it float32 scales of products (scale_in * scale_weight) come near denormals.
-LEAST_RANGE = 1e-6
+# The least range a grid is given. A product of two such scales, (1e-12 / 255)**2 = 1.5e-29, is still a normal float32
+# (least 1.2e-38) with room for a division by an output scale; nets with weights or activations of 1e-8 keep all levels.
+LEAST_RANGE = 1e-12
 
 
 def params_from_range(

@@ -115,6 +115,10 @@ def search_budget(
             best = SearchResult(plan=plan, scores=scores, is_met=_holds(scores), losses=(), tried=tried)
         if _missing(scores) <= 0:
             break
+    planned = best.plan.by_name()
+    for unit, decision in decisions.items():
+        if decision == "float" and planned[unit].precision == "int8":
+            decisions[unit] = "int8: in float, it made no better plan"
     told = tuple(
         UnitLoss(unit=s.unit, op_type=s.op_type, score=s.score, mac_share=s.mac_share, decision=decisions[s.unit])
         for s in losses
@@ -159,4 +163,4 @@ def _reserve(score: Score) -> float:
 
 def _tell(scores: tuple[Score, ...]) -> str:
     score = worst(scores)
-    return f"{score.budget.metric} {score.value:.2f} on {score.output!r}"
+    return f"{score.budget.metric} {score.budget.figure(score.value)} on {score.output!r}"

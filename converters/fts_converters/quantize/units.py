@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import onnx
 
 from fts.vocabulary.device_profile import DeviceProfile, IntegerRole
@@ -122,8 +123,11 @@ def _mac_unit(node: onnx.NodeProto, index: GraphIndex, macs: int) -> Unit | str:
     data, weight = node.input[0], node.input[1]
     bias = node.input[2] if len(node.input) > 2 else ""
     attributes = attributes_of(node)
+    constants = [i for i in node.input if i and index.is_constant(i)]
     if index.is_constant(data) and index.is_constant(weight):
         return "both operands are constants"
+    if not all(np.isfinite(index.array(i)).all() for i in constants):
+        return "a constant operand holds infinity, which no integer grid covers"
     if node.op_type == "MatMul":
         return _matmul_unit(node, index, macs)
     if not index.is_constant(weight):
@@ -175,6 +179,10 @@ def _bridge_unit(node: onnx.NodeProto, index: GraphIndex) -> Unit | str:
         return "all its operands are constants"
     if any(index.dtype(i) != "float32" for i in (*live, *constants)):
         return "an operand is not float32"
+    if not all(np.isfinite(index.array(i)).all() for i in constants):
+        return "a constant operand holds infinity, which no integer grid covers"
+    if any(d != 1 for d in attributes_of(node).get("dilations", ())):  # type: ignore[attr-defined]
+        return f"{node.op_type} with dilations has no integer kernel"
     return Unit(
         name=node.name,
         op_type=node.op_type,
@@ -203,6 +211,5 @@ def _clips_at_zero(node: onnx.NodeProto, index: GraphIndex) -> bool:
     bounds = [node.input[i] if len(node.input) > i else "" for i in (1, 2)]
     if any(b and not index.is_constant(b) for b in bounds) or not bounds[0]:
         return False
-    low = float(index.array(bounds[0]))
-    high = float(index.array(bounds[1])) if bounds[1] else float("inf")
+    low, high = (index.array(b).item() if b else float("inf") for b in bounds)
     return low == 0.0 and high > 0.0

@@ -11,9 +11,8 @@ from typing import Any
 from fts.bundle.archive import open_bundle
 from fts.errors import BundleError
 from fts.vocabulary.manifest import PORTABLE_MEMBER, REPORT_MEMBER, encoded_member
+from fts_converters.report_folder import TIMINGS_FILE
 from fts_converters.report_html.pictures import PictureSet, read_pictures
-
-TIMINGS_FILE = "timings.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +57,6 @@ class Content:
     reproduce: tuple[str, ...] = ()
     is_reproduce_complete: bool = False
     timings_s: Mapping[str, float] = field(default_factory=dict)
-
-
-def report_folder(bundle: Path) -> Path:
-    """`<name>.report/` beside `<name>.fts`."""
-    return bundle.with_name(f"{bundle.name.removesuffix('.fts')}.report")
 
 
 def content_from_bundle(

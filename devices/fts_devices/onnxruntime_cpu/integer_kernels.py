@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +28,10 @@ INTEGER_MAC_KERNELS = frozenset(
         "DynamicQuantizeMatMul",
     }
 )
+# Words in the names of operators that multiply and sum; those of them not above run in float.
+MAC_WORDS = ("Conv", "Gemm", "MatMul")
 # The channels-last transformer of onnxruntime renames a node it moves: seen as "NAME_token_7" (1.32), "NAME_nhwc..." before.
-RENAMED = re.compile(r"^(?P<name>.+?)(_token_\d+|_nhwc\w*|_NhwcTransformed\w*)+$")
+RENAMED = re.compile(r"^(?P<name>.+)(_token_\d+|_nhwc\w*|_NhwcTransformed\w*)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,7 @@ class KernelReport:
     """What the optimised graph holds.
 
     Attributes:
-        integer_nodes: Names of source nodes (of the four operators that count) that run as integer kernels.
+        integer_nodes: Names of source nodes (of the four operators that count) whose every kernel is an integer one.
         float_nodes: Names of those that do not.
         unmatched: Names of integer kernels that belong to no source node; they count for nothing.
         kernels: Operator type to count in the optimised graph.
@@ -71,23 +73,40 @@ def integer_kernels(model: bytes, macs: Mapping[str, int]) -> KernelReport:
         model: The encoded graph, serialized.
         macs: Source node name to multiply-accumulates; the encoded graph must keep those node names.
     """
-    optimised = optimised_graph(model)
-    return kernel_report(optimised, macs)
+    labelled = onnx.load_model_from_string(model)
+    # A label that is no beginning of another one tells nodes apart however onnxruntime extends it: "a" and "a_token_1".
+    labels = {f"source[{position}]": name for position, name in enumerate(macs)}
+    label_of = {name: label for label, name in labels.items()}
+    for node in labelled.graph.node:
+        node.name = label_of.get(node.name, node.name)
+    return kernel_report(optimised_graph(labelled.SerializeToString()), macs, labels)
 
 
-def kernel_report(optimised: onnx.ModelProto, macs: Mapping[str, int]) -> KernelReport:
-    """The same from an optimised graph that is at hand."""
+def kernel_report(
+    optimised: onnx.ModelProto, macs: Mapping[str, int], labels: Mapping[str, str] | None = None
+) -> KernelReport:
+    """The same from an optimised graph that is at hand.
+
+    Args:
+        optimised: What ONNX Runtime executes.
+        macs: Source node name to multiply-accumulates.
+        labels: Node name in the graph that was optimised to source node name; None when they are the same.
+    """
+    labels = {name: name for name in macs} if labels is None else labels
     kernels: dict[str, int] = {}
     found: set[str] = set()
+    in_float: set[str] = set()
     unmatched = []
     for node in optimised.graph.node:
         kernels[node.op_type] = kernels.get(node.op_type, 0) + 1
-        if node.op_type in INTEGER_MAC_KERNELS:
-            source = _source_name(node.name, macs)
-            if source is None:
-                unmatched.append(node.name)
-            else:
-                found.add(source)
+        source = _source_name(node.name, labels)
+        if node.op_type in INTEGER_MAC_KERNELS and source is None:
+            unmatched.append(node.name)
+        elif node.op_type in INTEGER_MAC_KERNELS and source is not None:
+            found.add(source)
+        elif source is not None and any(word in node.op_type for word in MAC_WORDS):
+            in_float.add(source)
+    found -= in_float
     total = sum(macs.values())
     return KernelReport(
         integer_nodes=tuple(n for n in macs if n in found),
@@ -98,8 +117,11 @@ def kernel_report(optimised: onnx.ModelProto, macs: Mapping[str, int]) -> Kernel
     )
 
 
-def _source_name(name: str, sources: Collection[str]) -> str | None:
-    if name in sources:
-        return name
-    renamed = RENAMED.match(name)
-    return renamed["name"] if renamed and renamed["name"] in sources else None
+def _source_name(name: str, labels: Mapping[str, str]) -> str | None:
+    """Source of a node: what onnxruntime added is taken off its name one part at a time until it is a label."""
+    while name not in labels:
+        renamed = RENAMED.match(name)
+        if renamed is None:
+            return None
+        name = renamed["name"]
+    return labels[name]

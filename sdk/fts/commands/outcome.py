@@ -6,15 +6,29 @@ environment, 130 interrupted (128 + SIGINT, as shells count).
 
 from __future__ import annotations
 
+import errno
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
 from typing import TextIO
 
-from fts.errors import FtsError, FtsWarning
+from fts.errors import FtsError, FtsWarning, MissingDependencyError
 
 INTERRUPTED = 130
+
+
+def _lack_of_the_machine(error: Exception) -> str:
+    """What to do when the disk or the memory is full; empty for every other error."""
+    if isinstance(error, MemoryError):
+        return f"this machine has too little memory ({error or 'out of memory'}); close other programs, or use a larger one"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            f"the disk is full ({error}); free some space, or set TMPDIR to a folder on another disk "
+            f"(now {tempfile.gettempdir()})"
+        )
+    return ""
 
 
 def run_command(name: str, body: Callable[[], int]) -> int:
@@ -56,6 +70,9 @@ def run_command(name: str, body: Callable[[], int]) -> int:
             print(f"{name}: interrupted", file=sys.stderr)
             return INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the command's outermost line
+            if lack := _lack_of_the_machine(error):
+                print(f"{name}: error: {lack}", file=sys.stderr)
+                return MissingDependencyError.exit_code
             traceback.print_exc()
             print(
                 f"{name}: this is a defect of fts, not of your input ({type(error).__name__}). "

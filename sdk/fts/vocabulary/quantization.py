@@ -1,11 +1,16 @@
-"""Integer grids: which one (Scheme) and where it lies on the real axis (QuantParams)."""
+"""Integer grids: which one (Scheme) and where it lies on the real axis (QuantParams).
+
+numpy is imported on use: `fts targets` reads the schemes of all profiles without it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +44,8 @@ class Scheme:
     @property
     def storage(self) -> np.dtype[np.int8] | np.dtype[np.uint8]:
         """numpy dtype that holds the values."""
+        import numpy as np
+
         return np.dtype(np.int8) if self.signed else np.dtype(np.uint8)
 
 
