@@ -47,6 +47,7 @@ def report_json(
     kernels: dict[str, int],
     losses: Sequence[UnitLoss],
     warnings: Sequence[tuple[str, str]],
+    histograms: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The report as text, keys sorted, the same for the same conversion."""
     report = {
@@ -83,6 +84,7 @@ def report_json(
             }
             for s in losses
         ],
+        "histograms": list(histograms),
         "warnings": [{"id": i, "text": t} for i, t in warnings],
     }
     return json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"

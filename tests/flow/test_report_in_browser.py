@@ -96,7 +96,9 @@ def browser() -> Iterator[Browser]:
 def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     """A page that fails the test at its end for messages on the console and for requests."""
     width, height = WIDTHS[request.param]
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="light")
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme="light", reduced_motion="reduce"
+    )
     opened = context.new_page()
     messages: list[str] = []
     requests: list[str] = []
@@ -197,8 +199,7 @@ def test_the_divider_moves_by_keyboard_and_by_pointer(page, deep):
     assert stage.evaluate(at) == "0%"
     page.keyboard.press("ArrowRight")
     assert stage.evaluate(at) == "0.5%"
-    box = stage.bounding_box()
-    page.mouse.click(box["x"] + box["width"] * 0.75, box["y"] + 20)
+    divider.click(position={"x": stage.bounding_box()["width"] * 0.75, "y": 20})
     assert abs(float(stage.evaluate(at).rstrip("%")) - 75) < 4
     assert "FP32" in divider.get_attribute("aria-valuetext")
 

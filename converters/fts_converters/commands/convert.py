@@ -184,7 +184,7 @@ def _warnings_on_stderr() -> Iterator[None]:
         logger.propagate = propagated
 
 
-def _request(args: argparse.Namespace, arguments: Sequence[str]) -> ConvertRequest:
+def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> ConvertRequest:
     from fts_calibration.metrics.budget import parse_budget
     from fts_converters.request import ConvertRequest, PreprocessingFlags
 

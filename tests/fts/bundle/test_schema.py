@@ -125,21 +125,25 @@ def test_a_report_with_every_field_is_valid_and_each_missing_one_is_noticed():
             "files": [
                 {"path": "a.png", "split": "verify", "status": "used", "reason": "", "mean_rgb": [1.0, 2.0, 3.0]},
                 {"path": "b.txt", "split": None, "status": "skipped", "reason": "no picture", "mean_rgb": None},
-            ]
+            ],
+            "ranges": [{"tensor": "x", "low": 0.0, "high": 1.0}],
         },
         "nodes": [{"name": "c", "op_type": "Conv", "precision": "int8", "engine": "e", "reason": "r", "macs": 1}],
         "metrics": [
-            {"output": "y", "metric": "psnr", "min": None, "mean": 40.5, "n": 3, "tag": "measured", "split": "verify"}
+            {"output": "y", "metric": "psnr", "min": None, "mean": 40.5, "n": 3, "tag": "measured", "split": "verify",
+             "budget": "psnr>=30", "value": None, "met": True}
         ],
         "warnings": [{"id": "default-color", "text": "color was not given: rgb"}],
         "budget": {"text": "psnr>=30", "met": True, "items": []},
         "integer_mac_share": 0.97,
         "sensitivity": [],
-    }
+        "histograms": [{"tensor": "x", "low": 0.0, "high": 1.0, "counts": [3, 4]}],
+        "kernels": {"QLinearConv": 1},
+    }  # fmt: skip
     assert list(problems(report, rules, rules)) == []
     for key in report:
         rest = {k: v for k, v in report.items() if k != key}
-        assert list(problems(rest, rules, rules)) == ([] if key == "sensitivity" else [f"$.{key}: missing"])
+        assert list(problems(rest, rules, rules)) == [f"$.{key}: missing"]
     report["calibration"]["files"][0]["status"] = "lost"
     assert list(problems(report, rules, rules)) == ["$.calibration.files[0].status: not in the list"]
 
