@@ -67,7 +67,7 @@ def latency_histogram(ages_ms: npt.NDArray[np.float64], rows: Sequence[Percentil
         axes.stairs(counts, edges, fill=True, color=INTEGER, alpha=0.75)
         top = float(counts.max())
         for place, (row, value) in enumerate(known):
-            height = top * (1.12 + 0.11 * (len(known) - 1 - place))
+            height = top * (1.12 + 0.14 * (len(known) - 1 - place))
             low = row.low_ms if row.low_ms is not None else left
             high = row.high_ms if row.high_ms is not None else right
             axes.axvspan(low, high, ymax=0.999, color=ACCENT, alpha=0.14, linewidth=0)
@@ -82,7 +82,7 @@ def latency_histogram(ages_ms: npt.NDArray[np.float64], rows: Sequence[Percentil
                 va="center",
             )
         axes.set_xlim(left, right)
-        axes.set_ylim(0, top * 1.5)
+        axes.set_ylim(0, top * 1.55)
         axes.set_xlabel("age in ms" + (f"; {beyond} slower frames gathered at the right edge" if beyond else ""))
         axes.set_ylabel("frames")
         axes.locator_params(axis="y", nbins=5, integer=True)
