@@ -1,0 +1,1 @@
+"""Latency on the device: measure, judge whether the figures are stable, compare, show."""
