@@ -157,12 +157,17 @@ def _ratio_text(ratio: Mapping[str, Any] | None) -> str:
         return ""
     if ratio.get("against") is None:
         return f"Not compared with FP32: {ratio['reason']}"
-    interval = f"ratio {ratio['ratio']:.3f}, 95 % interval {ratio['low']:.3f} to {ratio['high']:.3f}"
+    measure = ratio.get("measure", "wall time")
+    busy = "" if measure == "wall time" else " The machine was too busy to compare wall time."
+    interval = f"{measure}, ratio {ratio['ratio']:.3f}, 95 % interval {ratio['low']:.3f} to {ratio['high']:.3f}"
     if not ratio["differs"]:
-        return f"Against the portable FP32 net: no difference detected ({interval})."
+        return f"Against the portable FP32 net: no difference detected ({interval}).{busy}"
     factor = ratio["ratio"] if ratio["ratio"] > 1 else 1 / ratio["ratio"]
-    side = "slower" if ratio["ratio"] > 1 else "faster"
-    return f"{factor:.2f}× {side} than the portable FP32 net ({interval} of its time)."
+    if busy:
+        side = "more CPU time" if ratio["ratio"] > 1 else "less CPU time"
+    else:
+        side = "slower" if ratio["ratio"] > 1 else "faster"
+    return f"{factor:.2f}× {side} than the portable FP32 net ({interval}).{busy}"
 
 
 def _layers_note(table: Mapping[str, Any]) -> str:

@@ -59,6 +59,15 @@ def test_the_ratio_is_a_claim_only_where_the_profile_claims_it(ratio, differs, w
     assert words in latency_from_profile(profile).ratio
 
 
+def test_cpu_time_is_never_told_as_speed():
+    profile = samples.profile(10)
+    profile["ratio"] = {**profile["ratio"], "ratio": 0.5, "low": 0.48, "high": 0.52, "measure": "CPU time"}
+    text = latency_from_profile(profile).ratio
+    assert "2.00× less CPU time" in text
+    assert "too busy to compare wall time" in text
+    assert "faster" not in text
+
+
 def test_a_missing_comparison_gives_its_reason():
     profile = samples.profile(10) | {"ratio": {"against": None, "reason": "the bundle runs its FP32 net"}}
     assert latency_from_profile(profile).ratio == "Not compared with FP32: the bundle runs its FP32 net"
