@@ -160,7 +160,8 @@ def profile(frames: int = 600, *, stable: bool = True, samples: bool = True) -> 
                    for n, v in (("wait", 0.0), ("pre", 0.9), ("engine", 11.0), ("post", 0.4))],
         "memory": {"rss_bytes": 10**8, "peak_rss_bytes": 2 * 10**8},
         "gc": {"total_ms": 0.0, "longest_ms": 0.0},
-        "ratio": {"against": "portable FP32 net of the same bundle", "measure": "wall time", "ratio": 0.62, "low": 0.6, "high": 0.64,
+        "ratio": {"against": "portable FP32 net of the same bundle", "measure": "wall time",
+                  "ratio": 0.62, "low": 0.6, "high": 0.64,
                   "run_spread": 0.01, "pair_ratios": [0.62], "differs": True, "reason": "the interval excludes 1"},
         "layers": {
             "profiled_ms": 12.1, "unprofiled_ms": 11.0, "inflation": 1.1, "attributed_share": 0.94,
