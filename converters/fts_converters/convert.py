@@ -13,6 +13,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ from fts_converters.quantize.trials import Trials, open_trials
 from fts_converters.quantize.units import Candidates, find_candidates
 from fts_converters.report import metrics_json, report_json
 from fts_converters.report_folder import below_budget_name, report_folder, require_free_place
+from fts_converters.report_html.write import write_report_html
 from fts_converters.request import ConvertRequest
 from fts_converters.verify import Verification, verify_bundle
 from fts_converters.warnings_log import WarningLog
@@ -341,6 +343,7 @@ def _verify_and_pack(
             target=request.target,
             dialect=contents.dialect.name,
             files=prepared.data.files,
+            ranges=prepared.statistics.ranges,
             plan=plan,
             metrics=metrics,
             budget={"text": quality["budget"], "met": not failures, "items": [{"failure": f} for f in failures]},
@@ -350,8 +353,21 @@ def _verify_and_pack(
             warnings=warnings.entries,
         )
         progress.stage("pack", bundle.name)
-        with report_folder(bundle, pictures, report=report, timings_s=progress.timings_s()):
-            pack(bundle, contents, plan=plan, quality=quality, evidence=verification.evidence, report=report)
+        timings_s = progress.timings_s()
+        write = partial(
+            pack, contents=contents, plan=plan, quality=quality, evidence=verification.evidence, report=report
+        )
+        write(draft)  # the page tells of the bundle, and is there before it: the bundle is what comes last
+        with report_folder(bundle, pictures, report=report, timings_s=timings_s) as beside:
+            write_report_html(
+                beside,
+                bundle=draft,
+                title=bundle.name,
+                arguments=request.arguments,
+                timings_s=timings_s,
+                warnings=warnings,
+            )
+            write(bundle)
     return Conversion(
         bundle=bundle,
         failures=failures,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from fts.vocabulary.plan import Plan
 from fts_calibration.dataset.calibration_set import FileRecord
 from fts_calibration.metrics.budget import Score
+from fts_calibration.statistics.statistics import TensorRange
 from fts_converters.quantize.search_budget import UnitLoss
 
 
@@ -38,6 +39,7 @@ def report_json(
     target: str,
     dialect: str,
     files: Sequence[FileRecord],
+    ranges: Mapping[str, TensorRange],
     plan: Plan,
     metrics: Sequence[dict[str, Any]],
     budget: dict[str, Any],
@@ -45,12 +47,16 @@ def report_json(
     kernels: dict[str, int],
     losses: Sequence[UnitLoss],
     warnings: Sequence[tuple[str, str]],
+    histograms: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The report as text, keys sorted, the same for the same conversion."""
     report = {
         "target": target,
         "dialect": dialect,
-        "calibration": {"files": [_file_json(f) for f in files]},
+        "calibration": {
+            "files": [_file_json(f) for f in files],
+            "ranges": [{"tensor": n, "low": _rounded(r.low), "high": _rounded(r.high)} for n, r in ranges.items()],
+        },
         "nodes": [
             {
                 "name": n.name,
@@ -78,9 +84,15 @@ def report_json(
             }
             for s in losses
         ],
+        "histograms": list(histograms),
         "warnings": [{"id": i, "text": t} for i, t in warnings],
     }
     return json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _rounded(value: float) -> float:
+    """Seven significant digits: all that float32 has."""
+    return float(f"{value:.7g}")
 
 
 def _file_json(record: FileRecord) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from fts.errors import UsageError
 
+TIMINGS_FILE = "timings.json"
+
 
 def below_budget_name(output: Path) -> Path:
     """Name of the best attempt where `output` could not be reached."""
@@ -51,7 +53,7 @@ def require_free_place(output: Path) -> None:
 
 
 @contextmanager
-def report_folder(bundle: Path, pictures: Path, *, report: str, timings_s: Mapping[str, float]) -> Iterator[None]:
+def report_folder(bundle: Path, pictures: Path, *, report: str, timings_s: Mapping[str, float]) -> Iterator[Path]:
     """Fill `<name>.report/` around the writing of its bundle; without the bundle, a new folder vanishes again.
 
     Files of an earlier conversion under the same names are replaced.
@@ -61,6 +63,9 @@ def report_folder(bundle: Path, pictures: Path, *, report: str, timings_s: Mappi
         pictures: Folder whose files are copied.
         report: report.json.
         timings_s: Seconds by stage; they stay out of the bundle, which is the same for the same inputs.
+
+    Yields:
+        The folder.
 
     Raises:
         UsageError: The folder cannot be written.
@@ -73,7 +78,7 @@ def report_folder(bundle: Path, pictures: Path, *, report: str, timings_s: Mappi
             _fill(folder, pictures, report, timings_s)
         except OSError as cause:
             raise UsageError(f"-o {bundle}: {folder} cannot be written ({cause.strerror or cause})") from cause
-        yield
+        yield folder
     except BaseException:
         if is_new:
             shutil.rmtree(folder, ignore_errors=True)
@@ -87,4 +92,4 @@ def _fill(folder: Path, pictures: Path, report: str, timings_s: Mapping[str, flo
         shutil.copyfile(picture, folder / picture.name)
     (folder / "report.json").write_text(report, encoding="utf-8")
     timings = {k: round(v, 3) for k, v in timings_s.items()}
-    (folder / "timings.json").write_text(json.dumps(timings, indent=1) + "\n", encoding="utf-8")
+    (folder / TIMINGS_FILE).write_text(json.dumps(timings, indent=1) + "\n", encoding="utf-8")

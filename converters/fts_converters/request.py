@@ -40,6 +40,7 @@ class ConvertRequest:
         isa: "auto", "vnni" or "any".
         golden: File with golden inputs, or None for synthetic ones.
         use_cache: Read and write the stage cache.
+        arguments: The command's arguments as typed, empty when there was no command.
     """
 
     source: str
@@ -56,6 +57,7 @@ class ConvertRequest:
     isa: str = "auto"
     golden: str | None = None
     use_cache: bool = True
+    arguments: tuple[str, ...] = ()
 
     @property
     def is_budget_none(self) -> bool:

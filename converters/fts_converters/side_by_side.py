@@ -1,4 +1,4 @@
-"""A picture for people: input | FP32 | the engine, beside the report."""
+"""Pictures for people, beside the report: input | FP32 | the engine in one, and each alone."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from fts.vocabulary.manifest import InputEntry, Manifest, OutputEntry
 from fts.vocabulary.preprocessing import Layout
 
 CAPTION_PX = 24
+ROLES = ("input", "fp32", "engine")
 
 Feed = Mapping[str, npt.NDArray[np.generic]]
 Picture = npt.NDArray[np.uint8]
 
 
 def write_side_by_side(path: Path, manifest: Manifest, feed: Feed, fp32: Feed, engine: Feed) -> bool:
-    """Write one picture for the first image input and output.
+    """Write `<name>.png`, and `<name>_input.png`, `<name>_fp32.png`, `<name>_engine.png` of the same size without captions.
+
+    The first image input and output are shown.
 
     Returns:
         False when the net has no picture in or out, and nothing was written.
@@ -34,8 +37,11 @@ def write_side_by_side(path: Path, manifest: Manifest, feed: Feed, fp32: Feed, e
     outputs = [_output_picture(target, source, f[target.name]) for f in (fp32, engine)]
     height, width = outputs[0].shape[:2]
     shown = cv2.resize(_input_picture(source, feed[source.name]), (width, height), interpolation=cv2.INTER_AREA)
+    pictures = (shown, *outputs)
     labels = ("input", "FP32", manifest.target)
-    write_image(path, np.hstack([_captioned(p, t) for p, t in zip((shown, *outputs), labels, strict=True)]))
+    write_image(path, np.hstack([_captioned(p, t) for p, t in zip(pictures, labels, strict=True)]))
+    for picture, role in zip(pictures, ROLES, strict=True):
+        write_image(path.with_name(f"{path.stem}_{role}.png"), picture)
     return True
 
 

@@ -214,5 +214,6 @@ def test_a_second_success_replaces_the_bundle_and_its_pictures(place: Path, fts_
     assert fts_convert("net.onnx", "--calib", "photos", "-o", "a.fts").code == 0
     assert (place / "a.fts").read_bytes() != first
     assert {p.name for p in (place / "a.report").iterdir()} == {
-        "report.json", "timings.json", "verify_0.png", "verify_1.png"
+        "report.html", "report.json", "timings.json",
+        *(f"verify_{i}{role}.png" for i in range(2) for role in ("", "_input", "_fp32", "_engine")),
     }  # fmt: skip

@@ -18,6 +18,7 @@ from fts.vocabulary.preprocessing import Preprocessing
 from fts.vocabulary.tensor_spec import TensorSpec
 from fts_calibration.dataset.calibration_set import FileRecord
 from fts_calibration.metrics.budget import Score, parse_budget
+from fts_calibration.statistics.statistics import TensorRange
 from fts_converters.contract import InputContract
 from fts_converters.golden import SAMPLES, golden_limits, synthetic_samples
 from fts_converters.pack import Contents, make_golden, pack
@@ -120,6 +121,7 @@ def report(bench, **changed: Any) -> dict[str, Any]:
         "target": "cpu-int8", "dialect": "d", "files": files, "plan": trial.plan, "integer_mac_share": 1.0, "losses": [loss],
         "metrics": metrics_json([score("psnr>=30", 28.0, 40.0), score("sqnr.mean>=20", 120.0)], "select", "measured"),
         "budget": {"text": "psnr>=30", "met": False, "items": [{"failure": "missed"}]},
+        "ranges": {"x": TensorRange(low=-1.0, high=0.1)},
         "kernels": dict(trial.kernels.kernels), "warnings": [("id", "text")], **changed,
     }  # fmt: skip
     return json.loads(report_json(**given))
@@ -199,6 +201,7 @@ def test_files_are_listed_with_status_and_reason(bench):
     assert [f["status"] for f in files] == ["used", "skipped", "used"]
     assert [f["split"] for f in files] == ["calibrate", None, "calibrate"]
     assert files[0]["mean_rgb"] == [1.23, 2.0, 3.0]
+    assert report(bench)["calibration"]["ranges"] == [{"tensor": "x", "low": -1.0, "high": 0.1}]
 
 
 def test_the_report_is_the_same_text_for_the_same_conversion(bench):

@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("fts.commands.check:main", "verify a bundle's hashes, golden tensors and preprocessing"),
     "inspect": ("fts_converters.commands.inspect:main", "show a model or a bundle"),
     "doctor": ("fts_converters.commands.doctor:main", "say what is installed, what is missing, and the fix"),
+    "report": ("fts_converters.commands.report:main", "write a bundle's report as one HTML page"),
     "targets": ("fts_devices.commands.targets:main", "list what fts-convert can convert for"),
 }
 LATER: dict[str, str] = {

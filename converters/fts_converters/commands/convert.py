@@ -157,7 +157,7 @@ def _run(arguments: Sequence[str]) -> int:
     from fts_converters.progress import Progress
 
     with _warnings_on_stderr():
-        result = convert(_request(args), Progress(None if args.quiet else sys.stderr))
+        result = convert(_request(args, arguments), Progress(None if args.quiet else sys.stderr))
     if args.json:
         print(json.dumps(_result_json(result), sort_keys=True))
     else:
@@ -184,7 +184,7 @@ def _warnings_on_stderr() -> Iterator[None]:
         logger.propagate = propagated
 
 
-def _request(args: argparse.Namespace) -> ConvertRequest:
+def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> ConvertRequest:
     from fts_calibration.metrics.budget import parse_budget
     from fts_converters.request import ConvertRequest, PreprocessingFlags
 
@@ -207,6 +207,7 @@ def _request(args: argparse.Namespace) -> ConvertRequest:
         min_int8=args.min_int8,
         isa=args.isa,
         use_cache=not args.no_cache,
+        arguments=tuple(arguments),
     )
 
 

@@ -125,7 +125,8 @@ def test_a_report_with_every_field_is_valid_and_each_missing_one_is_noticed():
             "files": [
                 {"path": "a.png", "split": "verify", "status": "used", "reason": "", "mean_rgb": [1.0, 2.0, 3.0]},
                 {"path": "b.txt", "split": None, "status": "skipped", "reason": "no picture", "mean_rgb": None},
-            ]
+            ],
+            "ranges": [{"tensor": "x", "low": 0.0, "high": 1.0}],
         },
         "nodes": [{"name": "c", "op_type": "Conv", "precision": "int8", "engine": "e", "reason": "r", "macs": 1}],
         "metrics": [
@@ -147,6 +148,7 @@ def test_a_report_with_every_field_is_valid_and_each_missing_one_is_noticed():
         "warnings": [{"id": "default-color", "text": "color was not given: rgb"}],
         "budget": {"text": "psnr>=30", "met": True, "items": []},
         "integer_mac_share": 0.97,
+        "histograms": [{"tensor": "x", "low": 0.0, "high": 1.0, "counts": [3, 4]}],
     }
     assert list(problems(report, rules, rules)) == []
     for key in report:
