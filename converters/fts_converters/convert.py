@@ -39,6 +39,7 @@ from fts_converters.contract import InputContract, InputDecisions, decide_inputs
 from fts_converters.freeze import freeze
 from fts_converters.golden import GoldenSample, synthetic_samples
 from fts_converters.load import load_model
+from fts_converters.lower import lower
 from fts_converters.macs import MAC_OPS
 from fts_converters.model import Model, model_from_proto, tensor_specs
 from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versions
@@ -50,7 +51,7 @@ from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.plan_nodes import channel_tensors, plan_nodes, tensors_to_calibrate
 from fts_converters.quantize.search_budget import SearchResult, UnitLoss, search_budget
 from fts_converters.quantize.trials import Trials, open_trials
-from fts_converters.quantize.units import Candidates, find_candidates
+from fts_converters.quantize.units import Candidates, find_candidates, macs_by_node
 from fts_converters.report import metrics_json, report_json
 from fts_converters.report_folder import below_budget_name, report_folder, require_free_place
 from fts_converters.report_html.write import write_report_html
@@ -155,9 +156,12 @@ def _prepare(
     before = _as_it_came(model, decisions)
     clean(model)
     net = model.to_proto()
-    check_equivalent(before, net, next(iter(data.feeds("calibrate"))), what=model.source)
-    index = GraphIndex(net)
-    candidates = find_candidates(index, profile)
+    sample = next(iter(data.feeds("calibrate")))
+    check_equivalent(before, net, sample, what=model.source)
+    index = GraphIndex(_lowered(net, request.target, model, warnings))
+    check_equivalent(net, index.model, sample, what=f"{model.source}, lowered for {request.target}")
+    # MACs are those of the net as cleaned: what a lowering adds to get there (taps of zeros) is nobody's work.
+    candidates = replace(find_candidates(index, profile), macs=macs_by_node(GraphIndex(net)))
     progress.stage("calibrate", f"{data.count('calibrate')} files, {len(index.model.graph.node)} nodes")
     statistics, moments = _statistics(index, candidates, decisions.live, data, cache, progress)
     output_specs = tensor_specs(index.model.graph.output)
@@ -174,6 +178,14 @@ def _prepare(
         statistics=statistics,
         moments=moments,
     )
+
+
+def _lowered(net: onnx.ModelProto, target: str, model: Model, warnings: WarningLog) -> onnx.ModelProto:
+    """The cleaned net in the form that the target's engine takes best."""
+    copy = model_from_proto(net, source=model.source, source_sha256=model.source_sha256)
+    for name, refusal in lower(copy, target):
+        warnings.add("not-lowered", f"{name}: {refusal.node!r} stays as it is: {refusal.reason}")
+    return copy.to_proto()
 
 
 def _as_it_came(model: Model, decisions: InputDecisions) -> onnx.ModelProto:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,12 @@ class Model:
         source: File name without its folder, for messages.
         source_sha256: Digest of the file and its external data.
         original: The net as it came, where its opset was changed on the way in; else None.
-        notes: What was changed or refused on the way, as (id, text), shown in the report.
     """
 
     graph: gs.Graph
     source: str
     source_sha256: str
     original: onnx.ModelProto | None = None
-    notes: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def opset(self) -> int:

@@ -69,7 +69,10 @@ def _damaged_bundles(case: Case, conversion: Conversion, tools: Tools) -> list[s
         stopped = convert_and_kill(case, tools.target, tools.work / f"kill{fraction}", fraction * conversion.seconds)
         killed += stopped is not None
         if stopped is not None and stopped.bundle.exists():
-            problems.append(f"killed at {fraction:.0%}: {stopped.bundle.name} exists")
+            # The name is given last, to a whole file: a kill between that and the process's end leaves a good bundle.
+            (ending,) = _child("load", str(stopped.bundle))
+            if not ending["loaded"]:
+                problems.append(f"killed at {fraction:.0%}: {stopped.bundle.name} exists and is no whole bundle")
     if not killed:
         problems.append("no conversion was still running when it was to be killed")
     return problems

@@ -141,7 +141,11 @@ def _measure_alone(
     losses = []
     for position, unit in enumerate(units, 1):
         score = worst(trials.scores(plan_only(index, candidates, profile, dialect, unit.name)))
-        losses.append(UnitLoss(unit=unit.name, op_type=unit.op_type, score=score, mac_share=unit.macs / total))
+        losses.append(
+            UnitLoss(
+                unit=unit.name, op_type=unit.op_type, score=score, mac_share=candidates.macs.get(unit.name, 0) / total
+            )
+        )
         on_step(f"alone in INT8 {position}/{len(units)}: {unit.op_type} {unit.name}: {_tell((score,))}")
     return sorted(losses, key=lambda loss: loss.score.margin)
 

@@ -64,6 +64,11 @@ class Candidates:
     macs: Mapping[str, int]
 
 
+def macs_by_node(index: GraphIndex) -> dict[str, int]:
+    """Multiply-accumulates of one inference for each node of the four operators that count."""
+    return {n.name: macs for n in index.model.graph.node if (macs := _macs(n, index))}
+
+
 def find_candidates(index: GraphIndex, profile: DeviceProfile) -> Candidates:
     """Find all units of a graph; nodes inside If and Loop stay float with their node."""
     units: dict[str, Unit] = {}

@@ -18,12 +18,13 @@ from tests.generators.random_graphs import Case, random_graph
 from tests.generators.run_plain import run_plain
 
 from fts_converters.load import load_model
+from fts_converters.lower import LOWERINGS
 from fts_converters.model import Model
 from fts_converters.passes import DEFAULT_PASSES, clean
 
 FAST_SEEDS = range(200)
 SLOW_SEEDS = range(200, 2200)
-PASSES = dict(DEFAULT_PASSES)  # by name: a pass that stands in the tuple twice is one pass
+PASSES = {**dict(DEFAULT_PASSES), **{name: run for passes in LOWERINGS.values() for name, run in passes}}
 Source = Callable[[Case], Model]
 
 
