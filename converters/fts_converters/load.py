@@ -14,14 +14,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import external_data_helper, helper, inliner, numpy_helper, shape_inference, version_converter
+from onnx import external_data_helper, helper, inliner, numpy_helper, shape_inference
 
 from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError
 from fts_converters.load_torch import is_torch_source, proto_from_torch
 from fts_converters.model import Model, model_from_proto
+from fts_converters.upgrade_opset import bring_opset_into_range, opset_of
 
-# Per-channel DequantizeLinear exists from opset 13 on; above 21 the oldest supported onnxruntime (1.19) cannot load it.
-OLDEST_OPSET, NEWEST_OPSET = 13, 21
 # The oldest opset that onnxruntime promises to run, so that the net as it came can be compared with the upgraded one.
 OLDEST_RUNNABLE_OPSET = 7
 # Domains whose operators onnxruntime's CPU provider ships with.
@@ -68,8 +67,8 @@ def load_model(source: str) -> Model:
     _refuse_quantized(proto, path)
     _refuse_random(proto, path)
     _refuse_nan_weights(proto, path)
-    in_range = _bring_opset_into_range(proto, path)
-    can_compare = in_range is not proto and _opset(proto) >= OLDEST_RUNNABLE_OPSET
+    in_range = bring_opset_into_range(proto, path)
+    can_compare = in_range is not proto and opset_of(proto) >= OLDEST_RUNNABLE_OPSET
     return model_from_proto(in_range, source=path.name, source_sha256=digest, original=proto if can_compare else None)
 
 
@@ -261,52 +260,6 @@ def _refuse_nan_weights(proto: onnx.ModelProto, path: Path) -> None:
                 f"{values.size} weights are NaN; expected finite numbers. The training run has diverged or the file is "
                 "damaged: export from a checkpoint with finite weights"
             )
-
-
-def _bring_opset_into_range(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
-    opset = _opset(proto)
-    if OLDEST_OPSET <= opset <= NEWEST_OPSET:
-        return proto
-    wanted = OLDEST_OPSET if opset < OLDEST_OPSET else NEWEST_OPSET
-    try:
-        return _with_old_coordinates(version_converter.convert_version(proto, wanted), proto)
-    except (RuntimeError, onnx.checker.ValidationError) as error:
-        if opset > NEWEST_OPSET:
-            return proto  # `requires.onnxruntime` of the bundle says from which version on it loads
-        raise ModelError(
-            f"model {str(path)!r}: opset {opset} cannot be brought to opset {wanted}, the least that INT8 needs: "
-            f"{_first_lines(error)}. Export again with opset {wanted} or newer"
-        ) from error
-
-
-def _with_old_coordinates(upgraded: onnx.ModelProto, original: onnx.ModelProto) -> onnx.ModelProto:
-    """Give the Resize that was an Upsample, or a Resize of opset 10, the coordinates that those had.
-
-    Both map x_out to x_in = x_out / scale (asymmetric) and take the pixel below, or above where they shrink; the version
-    converter of onnx 1.23 leaves out the attributes, and Resize's defaults since opset 11 are others.
-    """
-    scales = {
-        n.output[0]: n.input[1] for n in _nodes(original) if n.op_type in ("Upsample", "Resize") and len(n.input) > 1
-    }
-    old = (
-        {n.output[0] for n in _nodes(original) if n.op_type in ("Upsample", "Resize")}
-        if _opset(original) < 11
-        else set()
-    )
-    known = {name: tensor for name, tensor in _tensors(original)}
-    for node in (n for n in _nodes(upgraded) if n.op_type == "Resize" and n.output[0] in old):
-        scale = known.get(scales.get(node.output[0], ""))
-        shrinks = scale is not None and bool((numpy_helper.to_array(scale) < 1).any())
-        kept = [a for a in node.attribute if a.name not in ("coordinate_transformation_mode", "nearest_mode")]
-        del node.attribute[:]
-        node.attribute.extend(kept)
-        node.attribute.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
-        node.attribute.append(helper.make_attribute("nearest_mode", "ceil" if shrinks else "floor"))
-    return upgraded
-
-
-def _opset(proto: onnx.ModelProto) -> int:
-    return next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
 
 
 def _first_lines(error: Exception) -> str:
