@@ -61,6 +61,8 @@ PARTS: tuple[Part, ...] = (
         needed_for="convert",
     ),
     Part(distribution="torch", purpose="torch input", fix="pip install 'fts-edge[torch]'", needed_for="torch"),
+    Part(distribution="jinja2", purpose="report.html", fix="pip install 'fts-edge[report]'", needed_for="report"),
+    Part(distribution="matplotlib", purpose="report.html", fix="pip install 'fts-edge[report]'", needed_for="report"),
     Part(distribution="onnxscript", purpose="torch input", fix="pip install 'fts-edge[torch]'", needed_for="torch"),
 )
 

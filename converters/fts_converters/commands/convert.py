@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from fts_converters.convert import Conversion
     from fts_converters.request import ConvertRequest
 
-_EPILOG = """MODEL is an ONNX file. PATH of --calib and --holdout: a folder of pictures, a folder of .npz (one feed each, keys are
+_EPILOG = """MODEL is an ONNX file, or with the extra `torch` a .pt2 file or package.module:factory, a function that returns a torch
+module and its example inputs. PATH of --calib and --holdout: a folder of pictures, a folder of .npz (one feed each, keys are
 input names), one .npz with a sample axis in front, or package.module:iterable. Pictures go through the preprocessing
 that the flags or the card declare; raw tensors do not.
 
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file, a .pt2 file, or package.module:factory (torch)")
     parser.add_argument("--target", required=True, metavar="T", help="what to convert for; `fts targets` lists them")
     parser.add_argument("--calib", required=True, metavar="PATH", help="calibration data")
     parser.add_argument("-o", dest="out", metavar="OUT", help="FILE.fts, or a folder (default: ./MODEL.TARGET.fts)")

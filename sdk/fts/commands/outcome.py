@@ -1,22 +1,26 @@
 """How a command ends: one place where errors become a line on stderr and an exit code. No numpy here.
 
 Exit codes: 0 done, 1 a defect of ours, 2 wrong input, 3 a condition not met, 4 something is missing in the
-environment, 130 interrupted (128 + SIGINT, as shells count).
+environment, 130 interrupted (128 + SIGINT, as shells count), 143 terminated (128 + SIGTERM).
 """
 
 from __future__ import annotations
 
 import errno
+import signal
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from fts.errors import FtsError, FtsWarning, MissingDependencyError
 
 INTERRUPTED = 130
+TERMINATED = 143
 
 
 def _lack_of_the_machine(error: Exception) -> str:
@@ -29,6 +33,23 @@ def _lack_of_the_machine(error: Exception) -> str:
             f"(now {tempfile.gettempdir()})"
         )
     return ""
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM unwind the stack, so that temporary folders (with people's photos in them) are removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run_command(name: str, body: Callable[[], int]) -> int:
@@ -62,7 +83,8 @@ def run_command(name: str, body: Callable[[], int]) -> int:
 
         warnings.showwarning = show
         try:
-            return body()
+            with _ended_by_sigterm():
+                return body()
         except FtsError as error:
             print(f"{name}: error: {error}", file=sys.stderr)
             return error.exit_code

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -53,3 +55,18 @@ def test_warnings_of_fts_are_one_line_each_however_warnings_are_filtered(capsys)
         assert run_command("fts run", body) == 0
         assert warnings.showwarning is before
     assert capsys.readouterr().err == "fts run: warning: [fallback] x\n" * 2
+
+
+def test_a_termination_unwinds_the_stack_and_ends_with_143(tmp_path):
+    code = f"""
+import os, signal, tempfile
+from fts.commands.outcome import run_command
+def body():
+    with tempfile.TemporaryDirectory(dir={str(tmp_path)!r}):
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+raise SystemExit(run_command("fts run", body))
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=30)
+    assert done.returncode == 143
+    assert list(tmp_path.iterdir()) == []
