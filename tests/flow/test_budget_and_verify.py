@@ -69,7 +69,8 @@ def test_fts_run_refuses_the_best_attempt_too(missed: Ran, place: Path, fts: Run
 
 def test_too_small_a_share_of_integer_arithmetic_is_exit_3(place: Path, fts_convert: Run) -> None:
     """ONNX Runtime has no integer kernel for ConvTranspose, and one that asks for an output_shape is not lowered."""
-    text = f"""net (float[1,3,16,16] x) => (float[1,3,18,18] y) {{ a = {CONV}(x, w) y = ConvTranspose<output_shape=[18,18]>(a, w) }}"""
+    text = f"""net (float[1,3,16,16] x) => (float[1,3,18,18] y) {{ a = {CONV}(x, w)
+        y = ConvTranspose<output_shape=[18,18]>(a, w) }}"""
     save_net(place / "net.onnx", text)
     save_pictures(place / "photos", 4)
     done = fts_convert("net.onnx", "--calib", "photos", "--min-int8", "1.0")
