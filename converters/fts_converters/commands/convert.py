@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from fts_converters.request import ConvertRequest
 
 _EPILOG = """MODEL is an ONNX file, or with the extra `torch` a .pt2 file or package.module:factory, a function that returns a
-torch module and its example inputs. PATH of --calib and --holdout: a folder of pictures, a folder of .npz (one feed each, keys are
-input names), one .npz with a sample axis in front, or package.module:iterable. Pictures go through the preprocessing
+torch module and its example inputs. PATH of --calib and --holdout: a folder of pictures, a folder of .npz (one feed each,
+keys are input names), one .npz with a sample axis in front, or package.module:iterable. Pictures go through the preprocessing
 that the flags or the card declare; raw tensors do not.
 
 examples:
