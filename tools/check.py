@@ -43,7 +43,12 @@ def main() -> int:
     only.add_argument("--slow", action="store_true", help="the slow tests alone")
     args = parser.parse_args()
 
-    commands = (SLOW_TESTS,) if args.slow else LINTERS if args.lint else (*LINTERS, FAST_TESTS)
+    linters = LINTERS
+    if sys.version_info < (3, 11):
+        # The last numpy for 3.10 has other stubs; one set of types is checked, for Python 3.10, on newer interpreters.
+        linters = tuple(command for command in LINTERS if command != ("mypy",))
+        print("mypy is left out on Python 3.10: run it on 3.11 or 3.12")
+    commands = (SLOW_TESTS,) if args.slow else linters if args.lint else (*linters, FAST_TESTS)
     failed = [" ".join(command) for command in commands if not passes(command)]
     for command in failed:
         print(f"failed: {command}", file=sys.stderr)

@@ -142,12 +142,6 @@ KINDS = [
         kernel="QLinearConcat",
         constants={"w2": noise(8, 10, 3, 3), "k": noise(1, 2, 8, 8)},
     ),
-    Kind(
-        name="concat with a constant without elements",
-        body=BETWEEN % "t = Concat<axis=1>(a,k)",
-        kernel="QLinearConcat",
-        constants={"k": noise(1, 0, 8, 8)},
-    ),
     Kind(name="average pool", body=BETWEEN % "t = AveragePool<kernel_shape=[2,2]>(a)", kernel="QLinearAveragePool"),
     Kind(
         name="average pool that counts its padding",
@@ -276,6 +270,13 @@ REFUSED = [
         node="Add_1",
         reason="infinity",
         constants={"k": np.where(np.tri(4), 0, -np.inf).astype(np.float32)},
+    ),
+    Refused(
+        name="concat with a constant without elements",
+        body=X % "h = Conv(x,w,b) t = Concat<axis=1>(h,k) y = Conv(t,w2)",
+        node="Concat_1",
+        reason="an operand has no elements",
+        constants={"k": np.zeros((1, 0, 6, 6), np.float32)},
     ),
     Refused(
         name="clip that is no relu",
