@@ -25,9 +25,10 @@ import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
-from fts_converters.passes.contract import PassResult, Refusal
-from fts_converters.passes.graph_editing import TensorNames, finish
-from fts_converters.passes.graph_reading import constant, label, static_shape
+from fts_converters.passes.contract import PassResult
+from fts_converters.passes.each_node import change_each
+from fts_converters.passes.graph_editing import TensorNames
+from fts_converters.passes.graph_reading import constant, static_shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,21 +69,7 @@ class _Axis:
 
 def conv_transpose_to_conv(model: Model) -> PassResult:
     """Replaces every ConvTranspose that can be."""
-    graph = model.graph
-    names = TensorNames(graph)
-    refusals = []
-    is_changed = False
-    for node in list(graph.nodes):
-        if node.op != "ConvTranspose" or node.domain:
-            continue
-        reason = _replace(graph, node, names)
-        if reason:
-            refusals.append(Refusal(node=label(node), reason=reason))
-        else:
-            is_changed = True
-    if is_changed:
-        finish(graph)
-    return PassResult(is_changed=is_changed, refusals=tuple(refusals))
+    return change_each(model, "ConvTranspose", _replace)
 
 
 def _replace(graph: gs.Graph, node: gs.Node, names: TensorNames) -> str:

@@ -14,29 +14,16 @@ import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
-from fts_converters.passes.contract import PassResult, Refusal
-from fts_converters.passes.graph_editing import TensorNames, finish
+from fts_converters.passes.contract import PassResult
+from fts_converters.passes.each_node import change_each
+from fts_converters.passes.graph_editing import TensorNames
 from fts_converters.passes.graph_reading import constant, is_output, label, only_reader
 from fts_converters.passes.linear_weights import LinearWeights, linear_weights, write_linear_weights
 
 
 def fold_batchnorm(model: Model) -> PassResult:
     """Folds each one that can be."""
-    graph = model.graph
-    names = TensorNames(graph)
-    refusals = []
-    is_changed = False
-    for node in list(graph.nodes):
-        if node.op != "BatchNormalization" or node.domain:
-            continue
-        reason = _fold(graph, node, names)
-        if reason:
-            refusals.append(Refusal(node=label(node), reason=reason))
-        else:
-            is_changed = True
-    if is_changed:
-        finish(graph)
-    return PassResult(is_changed=is_changed, refusals=tuple(refusals))
+    return change_each(model, "BatchNormalization", _fold)
 
 
 def _fold(graph: gs.Graph, norm: gs.Node, names: TensorNames) -> str:

@@ -1,0 +1,38 @@
+"""The loop that passes on single operators share: try each node, keep the reasons of those left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_graphsurgeon as gs
+
+from fts_converters.model import Model
+from fts_converters.passes.contract import PassResult, Refusal
+from fts_converters.passes.graph_editing import TensorNames, finish
+from fts_converters.passes.graph_reading import label
+
+# Changes the graph around a node, or returns the reason why it was left alone; "" means changed.
+Change = Callable[[gs.Graph, gs.Node, TensorNames], str]
+
+
+def change_each(model: Model, op: str, change: Change) -> PassResult:
+    """Apply a change to every node of one operator of the default domain.
+
+    Args:
+        model: Changed in place.
+        op: ONNX operator.
+        change: What to do with a node.
+    """
+    graph = model.graph
+    names = TensorNames(graph)
+    refusals = []
+    is_changed = False
+    for node in [n for n in graph.nodes if n.op == op and not n.domain]:
+        reason = change(graph, node, names)
+        if reason:
+            refusals.append(Refusal(node=label(node), reason=reason))
+        else:
+            is_changed = True
+    if is_changed:
+        finish(graph)
+    return PassResult(is_changed=is_changed, refusals=tuple(refusals))
