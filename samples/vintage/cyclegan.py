@@ -32,7 +32,8 @@ class ResidualBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.block(x)
+        change: Tensor = self.block(x)
+        return x + change
 
 
 class Generator(nn.Module):
@@ -50,7 +51,8 @@ class Generator(nn.Module):
         self.model = nn.Sequential(*layers)
 
     def forward(self, image: Tensor) -> Tensor:
-        return self.model(image)
+        picture: Tensor = self.model(image)
+        return picture
 
 
 def _stage(conv: nn.Conv2d | nn.ConvTranspose2d) -> list[nn.Module]:

@@ -2,7 +2,8 @@
 
 Identity; Dropout in inference (its mask unread); Cast to the type it has; Transpose with the identity permutation;
 Reshape, Flatten, Squeeze, Unsqueeze, Expand and Tile to the shape it has; Pad by nothing; Slice of everything; Concat,
-Sum, Max, Min and Mean of a single operand; Resize to the same size; AveragePool and MaxPool of a 1x1 window with stride 1.
+Sum, Max, Min and Mean of a single operand; operands without elements of a Concat (onnxruntime 1.23 crashes on them in a
+quantized graph); Resize to the same size; AveragePool and MaxPool of a 1x1 window with stride 1.
 
 Requires shapes where a rule needs them. Does *not* remove x + 0 or x * 1: -0.0, NaN and type promotion make the rule
 larger than its gain, and constant folding sees the constant cases.
@@ -28,6 +29,7 @@ def eliminate_no_ops(model: Model) -> PassResult:
     refusals = []
     is_changed = False
     for node in list(graph.nodes):
+        is_changed |= _drop_empty_operands(node)
         rule = RULES.get(node.op)
         if node.domain or rule is None or not node.inputs or not node.outputs or not rule(node):
             continue
@@ -38,6 +40,22 @@ def eliminate_no_ops(model: Model) -> PassResult:
     if is_changed:
         finish(graph)
     return PassResult(is_changed=is_changed, refusals=tuple(refusals))
+
+
+def _drop_empty_operands(node: gs.Node) -> bool:
+    """Operands of a Concat that add nothing along its axis; one operand always stays."""
+    if node.op != "Concat" or node.domain:
+        return False
+    kept = [t for t in node.inputs if not _is_empty_along(t, int(node.attrs.get("axis", 0)))]
+    if not kept or len(kept) == len(node.inputs):
+        return False
+    node.inputs = kept
+    return True
+
+
+def _is_empty_along(tensor: gs.Tensor, axis: int) -> bool:
+    shape = static_shape(tensor)
+    return shape is not None and bool(shape) and shape[axis] == 0
 
 
 def _always(node: gs.Node) -> bool:

@@ -164,6 +164,12 @@ SPELLINGS = (
         becomes=("Relu",),
     ),
     Spelling(
+        id="operands without elements",
+        text="g (float[1,3,8,8] x) => (float[1,4,6,6] y) { h=Concat<axis=1>(x,k) y=Conv(h,w) }",
+        constants={**CONV, "k": noise(1, 0, 8, 8)},
+        becomes=("Conv",),
+    ),
+    Spelling(
         id="the same twice",
         text="g (float[1,4] x) => (float[1,4] y) { a=Exp(x) b=Exp(x) p=Neg(a) q=Neg(b) y=Add(p,q) }",
         becomes=("Exp", "Neg", "Add"),

@@ -272,13 +272,6 @@ REFUSED = [
         constants={"k": np.where(np.tri(4), 0, -np.inf).astype(np.float32)},
     ),
     Refused(
-        name="concat with a constant without elements",
-        body=X % "h = Conv(x,w,b) t = Concat<axis=1>(h,k) y = Conv(t,w2)",
-        node="Concat_1",
-        reason="an operand has no elements",
-        constants={"k": np.zeros((1, 0, 6, 6), np.float32)},
-    ),
-    Refused(
         name="clip that is no relu",
         body=X % "h = Conv(x,w,b) r = Clip(h,k) y = Conv(r,w2)",
         node="Clip_1",
