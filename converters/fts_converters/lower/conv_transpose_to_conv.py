@@ -8,7 +8,7 @@ so a Conv with s output channels a phase, taps t = t_min..t_max, begin pad -t_mi
 the end is cut off. Any kernel, stride, pads, output_padding, dilation and group, 1 to 3 spatial axes. Each weight appears
 exactly once, so nothing is rounded; taps outside the kernel are zeros.
 
-Refused: computed weights, output_shape, auto_pad SAME, unknown sizes, and pads so large that begin or end would crop.
+Refused: opsets before 11, computed weights, output_shape, auto_pad SAME, unknown sizes, and pads so large that begin or end would crop.
 
 Source: Shi et al. 2016, arXiv:1609.07009 ("Is the deconvolution layer the same as a convolutional layer?"), section 2.
 """
@@ -29,6 +29,9 @@ from fts_converters.passes.contract import PassResult
 from fts_converters.passes.each_node import change_each
 from fts_converters.passes.graph_editing import TensorNames
 from fts_converters.passes.graph_reading import constant, static_shape
+
+
+FIRST_OPSET = 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,8 @@ def conv_transpose_to_conv(model: Model) -> PassResult:
 
 def _replace(graph: gs.Graph, node: gs.Node, names: TensorNames) -> str:
     """Returns the reason when it was left alone."""
+    if graph.opset < FIRST_OPSET:
+        return f"DepthToSpace has its order and Slice its inputs from opset {FIRST_OPSET} on, the net has {graph.opset}"
     weight = constant(node.inputs[1])
     if weight is None:
         return "its weights are computed"
