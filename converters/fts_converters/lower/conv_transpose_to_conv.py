@@ -8,7 +8,8 @@ so a Conv with s output channels a phase, taps t = t_min..t_max, begin pad -t_mi
 the end is cut off. Any kernel, stride, pads, output_padding, dilation and group, 1 to 3 spatial axes. Each weight appears
 exactly once, so nothing is rounded; taps outside the kernel are zeros.
 
-Refused: opsets before 11, computed weights, output_shape, auto_pad SAME, unknown sizes, and pads so large that begin or end would crop.
+Refused: opsets before 11, computed weights, output_shape, auto_pad SAME, unknown sizes, and pads so large that begin or end
+would crop.
 
 Source: Shi et al. 2016, arXiv:1609.07009 ("Is the deconvolution layer the same as a convolutional layer?"), section 2.
 """
@@ -29,7 +30,6 @@ from fts_converters.passes.contract import PassResult
 from fts_converters.passes.each_node import change_each
 from fts_converters.passes.graph_editing import TensorNames
 from fts_converters.passes.graph_reading import constant, static_shape
-
 
 FIRST_OPSET = 11
 
