@@ -1,18 +1,16 @@
 """The flow of a conversion, from a source file to a verified bundle. Read this first.
 
-    load -> decide inputs -> freeze -> clean -> calibration data -> statistics -> decide outputs
-         -> search a plan under the budget -> pack a draft -> verify it in a fresh process -> pack
+    prepare (load -> decide inputs -> open data -> freeze -> clean -> lower -> statistics -> decide outputs)
+         -> search a plan under the budget -> pack a draft -> verify it in a fresh process -> judge -> pack
 
 Decisions are values (`InputDecisions`, `Plan`, `SearchResult`); only `Model` changes.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,45 +18,28 @@ from typing import Any
 import onnx
 
 from fts.engines.isa import available_isa
-from fts.engines.onnxruntime_session import onnxruntime_version, open_session
+from fts.engines.onnxruntime_session import open_session
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.manifest import OutputEntry
-from fts.vocabulary.plan import NodePlan, Plan
-from fts_calibration.dataset.calibration_set import CalibrationSet, Split
-from fts_calibration.dataset.source import open_calibration
-from fts_calibration.dataset.splits import deal_splits
+from fts_calibration.dataset.calibration_set import Split
 from fts_calibration.metrics.budget import Budget, default_budget
-from fts_calibration.statistics.input_moments import InputMoments
-from fts_calibration.statistics.min_max import collect_min_max
-from fts_calibration.statistics.statistics import Statistics, json_from_statistics, statistics_from_json
 from fts_converters.cache import StageCache, cache_folder
-from fts_converters.card import Card, read_card
-from fts_converters.check_equivalent import check_equivalent
-from fts_converters.contract import InputContract, InputDecisions, decide_inputs, decide_outputs
-from fts_converters.freeze import freeze
 from fts_converters.golden import GoldenSample, synthetic_samples
-from fts_converters.load import load_model
-from fts_converters.lower import lower
-from fts_converters.macs import MAC_OPS
-from fts_converters.model import Model, model_from_proto, tensor_specs
+from fts_converters.judge import as_it_runs, budget_text, missed_conditions, warn_about
 from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versions
-from fts_converters.passes import clean
-from fts_converters.passes.name_nodes import name_nodes
+from fts_converters.prepare import Prepared, feeds_digest, prepare
 from fts_converters.progress import Progress
 from fts_converters.quantize.encode_qdq import encode_qdq
-from fts_converters.quantize.graph_index import GraphIndex
-from fts_converters.quantize.plan_nodes import channel_tensors, plan_nodes, tensors_to_calibrate
+from fts_converters.quantize.plan_nodes import plan_nodes
 from fts_converters.quantize.search_budget import SearchResult, UnitLoss, search_budget
 from fts_converters.quantize.trials import Trials, open_trials
-from fts_converters.quantize.units import Candidates, find_candidates, macs_by_node
 from fts_converters.report import metrics_json, report_json
 from fts_converters.report_folder import below_budget_name, report_folder, require_free_place
 from fts_converters.report_html.write import write_report_html
 from fts_converters.request import ConvertRequest
-from fts_converters.verify import Verification, verify_bundle
+from fts_converters.verify import verify_bundle
 from fts_converters.warnings_log import WarningLog
-from fts_devices.onnxruntime_cpu.integer_kernels import KernelReport
 from fts_devices.profiles import load_profile
 
 
@@ -83,22 +64,6 @@ class Conversion:
     warnings: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Prepared:
-    """A cleaned net with its data, statistics and contracts."""
-
-    model: Model
-    net: onnx.ModelProto
-    inputs: tuple[InputContract, ...]
-    outputs: tuple[OutputEntry, ...]
-    data: CalibrationSet
-    golden: CalibrationSet | None
-    index: GraphIndex
-    candidates: Candidates
-    statistics: Statistics
-    moments: Mapping[str, Any]
-
-
 def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     """Convert a net.
 
@@ -114,7 +79,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     dialect = profile.dialects[_isa(request)]
     require_free_place(request.output)
     cache = StageCache(cache_folder() if request.use_cache else None)
-    prepared = _prepare(request, profile, cache, warnings, progress)
+    prepared = prepare(request, profile, cache, warnings, progress)
     budgets = _budgets(request, prepared.outputs)
     exact = not set(dialect.isa) <= available_isa()
     found = _search(request, prepared, profile, dialect, budgets, exact, cache, progress)
@@ -140,116 +105,6 @@ def _isa(request: ConvertRequest) -> str:
     return "vnni" if "vnni" in available_isa() else "any"
 
 
-def _prepare(
-    request: ConvertRequest, profile: DeviceProfile, cache: StageCache, warnings: WarningLog, progress: Progress
-) -> _Prepared:
-    progress.stage("load", request.source)
-    card = read_card(request.card) if request.card is not None else Card()
-    model = load_model(request.source)
-    specs = tensor_specs(model.to_proto().graph.input)
-    decisions = decide_inputs(specs, card, request.preprocessing, request.shapes, warnings)
-    data = _open_data(request, decisions.live, warnings)
-    golden = _open_golden(request, decisions.live)
-    progress.stage("clean", f"{len(model.graph.nodes)} nodes")
-    freeze(model, decisions.shapes, decisions.frozen)
-    name_nodes(model)  # before it is run: onnxruntime refuses two nodes of one name
-    before = _as_it_came(model, decisions)
-    clean(model)
-    net = model.to_proto()
-    sample = next(iter(data.feeds("calibrate")))
-    check_equivalent(before, net, sample, what=model.source)
-    index = GraphIndex(_lowered(net, request.target, model, warnings))
-    check_equivalent(net, index.model, sample, what=f"{model.source}, lowered for {request.target}")
-    # MACs are those of the net as cleaned: what a lowering adds to get there (taps of zeros) is nobody's work.
-    candidates = replace(find_candidates(index, profile), macs=macs_by_node(GraphIndex(net)))
-    progress.stage("calibrate", f"{data.count('calibrate')} files, {len(index.model.graph.node)} nodes")
-    statistics, moments = _statistics(index, candidates, decisions.live, data, cache, progress)
-    output_specs = tensor_specs(index.model.graph.output)
-    outputs = decide_outputs(output_specs, card, decisions.live, statistics.ranges, warnings)
-    return _Prepared(
-        model=model,
-        net=net,
-        inputs=decisions.live,
-        outputs=outputs,
-        data=data,
-        golden=golden,
-        index=index,
-        candidates=candidates,
-        statistics=statistics,
-        moments=moments,
-    )
-
-
-def _lowered(net: onnx.ModelProto, target: str, model: Model, warnings: WarningLog) -> onnx.ModelProto:
-    """The cleaned net in the form that the target's engine takes best."""
-    copy = model_from_proto(net, source=model.source, source_sha256=model.source_sha256)
-    for name, refusal in lower(copy, target):
-        warnings.add("not-lowered", f"{name}: {refusal.node!r} stays as it is: {refusal.reason}")
-    return copy.to_proto()
-
-
-def _as_it_came(model: Model, decisions: InputDecisions) -> onnx.ModelProto:
-    """The frozen net in the opset of its file: what all later forms of it are compared with."""
-    if model.original is None:
-        return model.to_proto()
-    original = model_from_proto(model.original, source=model.source, source_sha256=model.source_sha256)
-    freeze(original, decisions.shapes, decisions.frozen)
-    name_nodes(original)
-    return original.to_proto()
-
-
-def _open_data(request: ConvertRequest, inputs: Sequence[InputContract], warnings: WarningLog) -> CalibrationSet:
-    requests = [i.to_request() for i in inputs]
-    calibration = open_calibration(request.calib, requests)
-    holdout = None if request.holdout is None else open_calibration(request.holdout, requests, flag="--holdout")
-    data = deal_splits(calibration, holdout=holdout, all_calibrate=request.is_budget_none)
-    for record in data.notable:
-        warnings.add("calibration-file-skipped", f"{record.path}: {record.reason}")
-    return data
-
-
-def _open_golden(request: ConvertRequest, inputs: Sequence[InputContract]) -> CalibrationSet | None:
-    if request.golden is None:
-        return None
-    opened = open_calibration(request.golden, [i.to_request() for i in inputs], flag="--golden")
-    return deal_splits(opened, all_calibrate=True)
-
-
-def _statistics(
-    index: GraphIndex,
-    candidates: Candidates,
-    inputs: Sequence[InputContract],
-    data: CalibrationSet,
-    cache: StageCache,
-    progress: Progress,
-) -> tuple[Statistics, Mapping[str, Any]]:
-    outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
-    tensors = tensors_to_calibrate(candidates.units.values(), index, outputs)
-    key = {
-        "stage": "min-max, 3",
-        "net": hashlib.sha256(index.model.SerializeToString(deterministic=True)).hexdigest(),
-        "data": _feeds_digest(data, inputs),
-        "tensors": list(tensors),
-        "onnxruntime": onnxruntime_version(),
-    }
-    ranks = channel_tensors(candidates.units.values(), index)
-    known = cache.get(key)
-    if known is None:
-        axes = {i.spec.name: 1 if i.preprocessing.layout == "nchw" else 3 for i in inputs if i.preprocessing}
-        moments = InputMoments(axes)
-        feeds = moments.tap(data.feeds("calibrate"))
-        statistics = collect_min_max(index.model, feeds, tensors, ranks, on_sample=progress.sample)
-        known = {"statistics": json_from_statistics(statistics), "moments": moments.to_json()}
-        cache.put(key, known)
-    return statistics_from_json(known["statistics"]), known["moments"]
-
-
-def _feeds_digest(data: CalibrationSet, inputs: Sequence[InputContract]) -> str:
-    """sha256 over all that feeds depend on: contents and splits, what is done to pictures, the libraries that do it."""
-    parts = [data.digest, [repr(i.preprocessing) for i in inputs], tool_versions()]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
 def _budgets(request: ConvertRequest, outputs: Sequence[OutputEntry]) -> dict[str, Budget]:
     """The budget that each output is held against; with `--budget none` the defaults only choose the metric shown."""
     return {o.name: request.budget or default_budget(o.kind) for o in outputs}
@@ -257,7 +112,7 @@ def _budgets(request: ConvertRequest, outputs: Sequence[OutputEntry]) -> dict[st
 
 def _search(
     request: ConvertRequest,
-    prepared: _Prepared,
+    prepared: Prepared,
     profile: DeviceProfile,
     dialect: Dialect,
     budgets: Mapping[str, Budget],
@@ -268,14 +123,14 @@ def _search(
     if request.is_budget_none:
         plan = plan_nodes(prepared.index, prepared.candidates, profile, dialect, kept_float={})
         return SearchResult(plan=plan, scores=(), is_met=True, losses=(), tried=0)
-    progress.stage("search", f"{_budget_text(request, budgets)} on {prepared.data.count('select')} files")
+    progress.stage("search", f"{budget_text(request, budgets)} on {prepared.data.count('select')} files")
     trials = Trials(
         index=prepared.index,
         candidates=prepared.candidates,
         statistics=prepared.statistics,
         dialect=dialect,
         feeds=lambda: prepared.data.feeds("select"),
-        split_digest=_feeds_digest(prepared.data, prepared.inputs),
+        split_digest=feeds_digest(prepared.data, prepared.inputs),
         budgets=budgets,
         exact_u8s8=exact,
         cache=cache,
@@ -292,7 +147,7 @@ def _search(
         )
 
 
-def _golden(prepared: _Prepared, encoded: onnx.ModelProto, exact: bool) -> Golden:
+def _golden(prepared: Prepared, encoded: onnx.ModelProto, exact: bool) -> Golden:
     if prepared.golden is not None:
         samples = tuple(GoldenSample(feed=f, frames={}) for f in prepared.golden.feeds("calibrate"))
         source = "given"
@@ -304,7 +159,7 @@ def _golden(prepared: _Prepared, encoded: onnx.ModelProto, exact: bool) -> Golde
     return make_golden(samples, fp32, engine, source)
 
 
-def _provenance(request: ConvertRequest, prepared: _Prepared, dialect: Dialect) -> dict[str, Any]:
+def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -> dict[str, Any]:
     return {
         "source": prepared.model.source,
         "model_sha256": prepared.model.source_sha256,
@@ -322,7 +177,7 @@ def _provenance(request: ConvertRequest, prepared: _Prepared, dialect: Dialect) 
 
 def _verify_and_pack(
     request: ConvertRequest,
-    prepared: _Prepared,
+    prepared: Prepared,
     contents: Contents,
     found: SearchResult,
     budgets: Mapping[str, Budget],
@@ -335,15 +190,15 @@ def _verify_and_pack(
         draft = Path(folder) / f"draft.{request.target}.fts"
         pictures = Path(folder) / "pictures"
         pictures.mkdir()
-        quality: dict[str, Any] = {"budget": _budget_text(request, budgets), "met": False, "metrics": []}
+        quality: dict[str, Any] = {"budget": budget_text(request, budgets), "met": False, "metrics": []}
         pack(draft, contents, plan=found.plan, quality=quality, evidence=None, report="{}\n")
         verification = verify_bundle(draft, prepared.data.feeds(split), budgets, pictures)
-        plan = _as_it_runs(found.plan, verification.kernels)
-        failures = _failures(request, found, verification)
+        plan = as_it_runs(found.plan, verification.kernels)
+        failures = missed_conditions(request, found, verification)
         bundle = request.output if not failures else below_budget_name(request.output)
         metrics = metrics_json(found.scores, "select", verification.evidence.tag)
         metrics += metrics_json(verification.scores, split, verification.evidence.tag)
-        _warn_about(request, plan, found, verification, split, warnings)
+        warn_about(request, plan, found, verification, split, warnings)
         quality = {
             "budget": quality["budget"],
             "met": not failures,
@@ -388,70 +243,3 @@ def _verify_and_pack(
         losses=found.losses,
         warnings=warnings.entries,
     )
-
-
-def _budget_text(request: ConvertRequest, budgets: Mapping[str, Budget]) -> str:
-    if request.budget_text:
-        return request.budget_text
-    return ", ".join(sorted({f"{b} (default)" for b in budgets.values()}))
-
-
-def _as_it_runs(plan: Plan, kernels: KernelReport) -> Plan:
-    """The plan with every node that ONNX Runtime runs in float after all marked so."""
-    not_taken = set(kernels.float_nodes)
-
-    def as_run(node: NodePlan) -> NodePlan:
-        if node.precision != "int8" or node.name not in not_taken:
-            return node
-        reason = "encoded for INT8, but onnxruntime makes no integer kernel of it: it runs in float"
-        return replace(node, precision="fp32", reason=reason)
-
-    return replace(plan, nodes=tuple(as_run(n) for n in plan.nodes))
-
-
-def _failures(request: ConvertRequest, found: SearchResult, verification: Verification) -> tuple[str, ...]:
-    failures = []
-    if not request.is_budget_none:
-        for split, scores in (("select", found.scores), ("verify", verification.scores)):
-            failures += [
-                f"output {s.output!r}: {s.budget} missed on the {split} split: {s.budget.figure(s.value)} (n = {len(s.values)})"
-                for s in scores
-                if s.margin < 0
-            ]
-    share = verification.kernels.integer_mac_share
-    if share < request.min_int8 and not any(n.macs for n in found.plan.nodes):
-        failures.append(
-            f"the net has no {', '.join(sorted(MAC_OPS))} outside of If and Loop, so none of it runs in integer kernels, "
-            f"{request.min_int8:.0%} of the MACs wanted (--min-int8 0 accepts that)"
-        )
-    elif share < request.min_int8:
-        failures.append(f"{share:.1%} of the MACs run in integer kernels, {request.min_int8:.0%} wanted (--min-int8)")
-    return tuple(failures)
-
-
-def _warn_about(
-    request: ConvertRequest,
-    plan: Plan,
-    found: SearchResult,
-    verification: Verification,
-    split: str,
-    warnings: WarningLog,
-) -> None:
-    planned = {n.name for n in found.plan.nodes if n.precision == "int8"}
-    lost = [n.name for n in plan.nodes if n.precision != "int8" and n.name in planned]
-    if lost:
-        warnings.add("not-int8-after-all", f"onnxruntime runs these in float although encoded: {', '.join(lost[:10])}")
-    if not any(n.precision == "int8" for n in plan.nodes):
-        warnings.add("nothing-int8", "no node of the net runs in INT8; the report says why for each")
-    if split != "verify":
-        warnings.add("not-verified", "no file was left to verify on: the metrics are those of the calibration files")
-    if request.is_budget_none:
-        low = [s for s in verification.scores if s.margin < 0]
-        for s in low:
-            warnings.add(
-                "quality-low",
-                f"output {s.output!r}: {s.budget.metric} {s.budget.figure(s.value)}, and --budget none lets it pass",
-            )
-
-
-__all__ = ["Conversion", "convert"]
