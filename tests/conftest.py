@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,12 @@ import pytest
 
 LISTED = Path(__file__).with_name("skipped.json")
 _skipped: Counter[str] = Counter()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A runner started in the background ignores SIGINT, and would hand that on to the processes that tests interrupt."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _note(report: pytest.TestReport | pytest.CollectReport) -> None:
