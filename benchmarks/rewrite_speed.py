@@ -26,7 +26,7 @@ from fts.engines.isa import available_isa
 from fts.engines.onnxruntime_session import OrtSession, open_session
 from fts_calibration.dataset.source import open_calibration
 from fts_calibration.dataset.splits import deal_splits
-from fts_calibration.statistics.min_max import collect_min_max
+from fts_calibration.statistics.collect import collect_statistics
 from fts_converters.card import Card
 from fts_converters.contract import decide_inputs
 from fts_converters.freeze import freeze
@@ -66,7 +66,7 @@ def quantized(path: Path, what: Net, calib: Path, *, is_rewritten: bool) -> tupl
     data = deal_splits(open_calibration(str(calib), [i.to_request() for i in decisions.live]), all_calibrate=True)
     outputs = [o.name for o in index.model.graph.output]
     tensors = tensors_to_calibrate(units, index, outputs)
-    found = collect_min_max(index.model, data.feeds("calibrate"), tensors, channel_tensors(units, index))
+    found = collect_statistics(index.model, data.feeds("calibrate"), tensors, channel_tensors(units, index))
     plan = plan_nodes(index, candidates, profile, dialect, kept_float={})
     encoded = encode_qdq(index, candidates, plan, found, dialect).model
     return encoded.SerializeToString(), plan.planned_integer_share

@@ -19,8 +19,8 @@ from fts.vocabulary.manifest import OutputEntry
 from fts_calibration.dataset.calibration_set import CalibrationSet
 from fts_calibration.dataset.source import open_calibration
 from fts_calibration.dataset.splits import deal_splits
+from fts_calibration.statistics.collect import collect_statistics
 from fts_calibration.statistics.input_moments import InputMoments
-from fts_calibration.statistics.min_max import collect_min_max
 from fts_calibration.statistics.statistics import Statistics, json_from_statistics, statistics_from_json
 from fts_converters.cache import StageCache
 from fts_converters.card import Card, read_card
@@ -156,19 +156,19 @@ def _statistics(
     outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
     tensors = tensors_to_calibrate(candidates.units.values(), index, outputs)
     key = {
-        "stage": "min-max, 3",
+        "stage": "statistics, 4",
         "net": hashlib.sha256(index.model.SerializeToString(deterministic=True)).hexdigest(),
         "data": feeds_digest(data, inputs),
         "tensors": list(tensors),
         "onnxruntime": onnxruntime_version(),
     }
-    ranks = channel_tensors(candidates.units.values(), index)
     known = cache.get(key)
     if known is None:
         axes = {i.spec.name: 1 if i.preprocessing.layout == "nchw" else 3 for i in inputs if i.preprocessing}
         moments = InputMoments(axes)
         feeds = moments.tap(data.feeds("calibrate"))
-        statistics = collect_min_max(index.model, feeds, tensors, ranks, on_sample=progress.sample)
+        by_channel = channel_tensors(candidates.units.values(), index)
+        statistics = collect_statistics(index.model, feeds, tensors, by_channel, on_sample=progress.sample)
         known = {"statistics": json_from_statistics(statistics), "moments": moments.to_json()}
         cache.put(key, known)
     return statistics_from_json(known["statistics"]), known["moments"]

@@ -12,7 +12,7 @@ from onnx import numpy_helper, parser
 
 from fts.engines.onnxruntime_session import open_session
 from fts.vocabulary.plan import Plan
-from fts_calibration.statistics.min_max import collect_min_max
+from fts_calibration.statistics.collect import collect_statistics
 from fts_calibration.statistics.statistics import Statistics
 from fts_converters.model import Model, model_from_proto
 from fts_converters.passes.name_nodes import name_nodes
@@ -125,7 +125,7 @@ class Bench:
         units = candidates.units.values()
         outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
         tensors = tensors_to_calibrate(units, index, outputs)
-        statistics = collect_min_max(index.model, feeds, tensors, channel_tensors(units, index))
+        statistics = collect_statistics(index.model, feeds, tensors, channel_tensors(units, index))
         encoded = encode_qdq(index, candidates, plan, statistics, form)
         onnx.checker.check_model(encoded.model, full_check=True)
         data = encoded.model.SerializeToString()

@@ -111,7 +111,7 @@ def tensors_to_calibrate(units: Iterable[Unit], index: GraphIndex, extra: Collec
     return tuple(sorted(n for n in names if not index.is_constant(n)))
 
 
-def channel_tensors(units: Iterable[Unit], index: GraphIndex) -> dict[str, int]:
-    """Outputs that an encoding may give one grid a channel (axis 1), with their rank."""
-    shapes = {u.output: index.shape(u.output) for u in units if u.op_type in ("Conv", "Gemm")}
-    return {name: len(shape) for name, shape in sorted(shapes.items()) if shape is not None}
+def channel_tensors(units: Iterable[Unit], index: GraphIndex) -> tuple[str, ...]:
+    """Outputs that an encoding may give one grid a channel (axis 1)."""
+    outputs = {u.output for u in units if u.op_type in ("Conv", "Gemm")}
+    return tuple(sorted(name for name in outputs if index.shape(name) is not None))
