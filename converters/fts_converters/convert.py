@@ -38,6 +38,7 @@ from fts_converters.report import metrics_json, report_json
 from fts_converters.report_folder import below_budget_name, report_folder, require_free_place
 from fts_converters.report_html.write import write_report_html
 from fts_converters.request import ConvertRequest
+from fts_converters.speed import Speed
 from fts_converters.verify import verify_bundle
 from fts_converters.warnings_log import WarningLog
 from fts_devices.profiles import load_profile
@@ -54,6 +55,7 @@ class Conversion:
         integer_mac_share: As ONNX Runtime runs it, 0..1.
         losses: Units measured alone, worst first; empty when all INT8 met the budget.
         warnings: (id, text).
+        speed: Against FP32 on this machine, where it could be measured.
     """
 
     bundle: Path
@@ -62,6 +64,7 @@ class Conversion:
     integer_mac_share: float
     losses: tuple[UnitLoss, ...]
     warnings: tuple[tuple[str, str], ...]
+    speed: Speed | None = None
 
 
 def convert(request: ConvertRequest, progress: Progress) -> Conversion:
@@ -217,7 +220,7 @@ def _verify_and_pack(
             integer_mac_share=verification.kernels.integer_mac_share,
             kernels=dict(verification.kernels.kernels),
             losses=found.losses,
-            warnings=warnings.entries,
+            warnings=warnings.lasting_entries,
         )
         progress.stage("pack", bundle.name)
         timings_s = progress.timings_s()
@@ -225,7 +228,8 @@ def _verify_and_pack(
             pack, contents=contents, plan=plan, quality=quality, evidence=verification.evidence, report=report
         )
         write(draft)  # the page tells of the bundle, and is there before it: the bundle is what comes last
-        with report_folder(bundle, pictures, report=report, timings_s=timings_s) as beside:
+        speed = verification.speed
+        with report_folder(bundle, pictures, report=report, timings_s=timings_s, speed=speed) as beside:
             write_report_html(
                 beside,
                 bundle=draft,
@@ -242,4 +246,5 @@ def _verify_and_pack(
         integer_mac_share=verification.kernels.integer_mac_share,
         losses=found.losses,
         warnings=warnings.entries,
+        speed=speed,
     )

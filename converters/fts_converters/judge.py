@@ -53,7 +53,27 @@ def missed_conditions(request: ConvertRequest, found: SearchResult, verification
         )
     elif share < request.min_int8:
         failures.append(f"{share:.1%} of the MACs run in integer kernels, {request.min_int8:.0%} wanted (--min-int8)")
+    if request.min_speedup is not None:
+        failures += _missed_speedup(request.min_speedup, verification)
     return tuple(failures)
+
+
+def _missed_speedup(wanted: float, verification: Verification) -> list[str]:
+    speed = verification.speed
+    if speed is None:
+        return [
+            f"no speed could be measured here, {wanted:g} times FP32 wanted (--min-speedup): {_why_unmeasured(verification)}"
+        ]
+    if speed.low < wanted:
+        why = f": {speed.why}" if speed.why else ""
+        return [f"{speed}, at least {wanted:g} wanted (--min-speedup){why}"]
+    return []
+
+
+def _why_unmeasured(verification: Verification) -> str:
+    if verification.evidence.tag != "measured":
+        return f"the engine is {verification.evidence.tag} on this machine, not run as on the target"
+    return "there was no sample to run"
 
 
 def warn_about(
@@ -71,6 +91,9 @@ def warn_about(
         warnings.add("not-int8-after-all", f"onnxruntime runs these in float although encoded: {', '.join(lost[:10])}")
     if not any(n.precision == "int8" for n in plan.nodes):
         warnings.add("nothing-int8", "no node of the net runs in INT8; the report says why for each")
+    speed = verification.speed
+    if speed is not None and not speed.is_faster:
+        warnings.add("not-faster", f"not shown to be faster than FP32 here: {speed}; {speed.why}", is_timing=True)
     if split != "verify":
         warnings.add("not-verified", "no file was left to verify on: the metrics are those of the calibration files")
     if request.is_budget_none:

@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fts.errors import UsageError
+from fts_converters.speed import Speed
 
 TIMINGS_FILE = "timings.json"
+SPEED_FILE = "speed.json"
 
 
 def below_budget_name(output: Path) -> Path:
@@ -53,7 +55,9 @@ def require_free_place(output: Path) -> None:
 
 
 @contextmanager
-def report_folder(bundle: Path, pictures: Path, *, report: str, timings_s: Mapping[str, float]) -> Iterator[Path]:
+def report_folder(
+    bundle: Path, pictures: Path, *, report: str, timings_s: Mapping[str, float], speed: Speed | None
+) -> Iterator[Path]:
     """Fill `<name>.report/` around the writing of its bundle; without the bundle, a new folder vanishes again.
 
     Files of an earlier conversion under the same names are replaced.
@@ -63,6 +67,7 @@ def report_folder(bundle: Path, pictures: Path, *, report: str, timings_s: Mappi
         pictures: Folder whose files are copied.
         report: report.json.
         timings_s: Seconds by stage; they stay out of the bundle, which is the same for the same inputs.
+        speed: Against FP32; out of the bundle likewise.
 
     Yields:
         The folder.
@@ -75,7 +80,7 @@ def report_folder(bundle: Path, pictures: Path, *, report: str, timings_s: Mappi
     try:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _fill(folder, pictures, report, timings_s)
+            _fill(folder, pictures, report, timings_s, speed)
         except OSError as cause:
             raise UsageError(f"-o {bundle}: {folder} cannot be written ({cause.strerror or cause})") from cause
         yield folder
@@ -85,7 +90,7 @@ def report_folder(bundle: Path, pictures: Path, *, report: str, timings_s: Mappi
         raise
 
 
-def _fill(folder: Path, pictures: Path, report: str, timings_s: Mapping[str, float]) -> None:
+def _fill(folder: Path, pictures: Path, report: str, timings_s: Mapping[str, float], speed: Speed | None) -> None:
     for old in folder.glob("verify_*.png"):
         old.unlink()
     for picture in sorted(pictures.iterdir()):
@@ -93,3 +98,6 @@ def _fill(folder: Path, pictures: Path, report: str, timings_s: Mapping[str, flo
     (folder / "report.json").write_text(report, encoding="utf-8")
     timings = {k: round(v, 3) for k, v in timings_s.items()}
     (folder / TIMINGS_FILE).write_text(json.dumps(timings, indent=1) + "\n", encoding="utf-8")
+    (folder / SPEED_FILE).unlink(missing_ok=True)
+    if speed is not None:
+        (folder / SPEED_FILE).write_text(json.dumps(speed.to_json(), indent=1) + "\n", encoding="utf-8")

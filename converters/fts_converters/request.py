@@ -37,6 +37,7 @@ class ConvertRequest:
         budget_text: `--budget` as typed, "" for the default.
         budget: Parsed; None for "none" and, with an empty text, for the default.
         min_int8: Least share of MACs in integer kernels, 0..1.
+        min_speedup: Least ratio of FP32 time to INT8 time on this machine, or None for no condition.
         isa: "auto", "vnni" or "any".
         golden: File with golden inputs, or None for synthetic ones.
         use_cache: Read and write the stage cache.
@@ -54,6 +55,7 @@ class ConvertRequest:
     budget_text: str = ""
     budget: Budget | None = None
     min_int8: float = 0.5
+    min_speedup: float | None = None
     isa: str = "auto"
     golden: str | None = None
     use_cache: bool = True

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from fts_calibration.metrics.budget import Budget, Score, parse_budget
 from fts_calibration.metrics.evaluate import evaluate
 from fts_calibration.metrics.reference_outputs import ReferenceOutputs
 from fts_converters.side_by_side import write_side_by_side
+from fts_converters.speed import Speed, compare_speed, why_not_faster
 from fts_devices.onnxruntime_cpu.integer_kernels import KernelReport, integer_kernels
 
 # Pictures beside the report; enough to look at, few enough to find the bad one.
@@ -44,11 +45,13 @@ class Verification:
         scores: One a budgeted output; empty when there was nothing to score on.
         kernels: What ONNX Runtime really runs in integers.
         evidence: How the engine was executed.
+        speed: Against FP32; None where the engine is only simulated here, or there was no sample.
     """
 
     scores: tuple[Score, ...]
     kernels: KernelReport
     evidence: Evidence
+    speed: Speed | None = None
 
 
 class VerifyProcessError(RuntimeError):
@@ -100,7 +103,8 @@ def _verification_from_json(data: Mapping[str, Any], budgets: Mapping[str, Budge
         kernels=found["kernels"],
         integer_mac_share=found["integer_mac_share"],
     )
-    return Verification(scores=scores, kernels=kernels, evidence=Evidence(**data["evidence"]))
+    speed = None if data["speed"] is None else Speed(**data["speed"])
+    return Verification(scores=scores, kernels=kernels, evidence=Evidence(**data["evidence"]), speed=speed)
 
 
 def _feeds(folder: Path) -> Iterator[Feed]:
@@ -119,6 +123,7 @@ def _child(request: Mapping[str, Any]) -> dict[str, Any]:
         macs = {n.name: n.macs for n in manifest.plan.nodes if n.macs}
         kernels = integer_kernels(encoded, macs)
         scores: tuple[Score, ...] = ()
+        speed = None
         if budgets and any(folder.glob("*.npz")):
             portable = open_session(bundle.read(PORTABLE_MEMBER), what=PORTABLE_MEMBER)
             with ReferenceOutputs(portable, _feeds(folder)) as references:
@@ -128,11 +133,17 @@ def _child(request: Mapping[str, Any]) -> dict[str, Any]:
                     for feed, reference, number in samples:
                         target = Path(request["pictures"]) / f"verify_{number}.png"
                         write_side_by_side(target, manifest, feed, reference, model.infer(feed))
+            first = next(_feeds(folder))
+            if model.evidence.tag == "measured":
+                speed = compare_speed(lambda: model.infer(first), lambda: portable.run(first))
+                if not speed.is_faster:
+                    speed = replace(speed, why=why_not_faster(encoded, first))
         evidence = model.evidence
     return {
         "scores": {s.output: list(s.values) for s in scores},
         "kernels": {f: getattr(kernels, f) for f in KernelReport.__dataclass_fields__},
         "evidence": {f: getattr(evidence, f) for f in Evidence.__dataclass_fields__},
+        "speed": None if speed is None else speed.to_json(),
     }
 
 

@@ -12,12 +12,18 @@ class WarningLog:
 
     def __init__(self, *, is_quiet: bool = False) -> None:
         self._is_quiet = is_quiet
-        self._entries: dict[tuple[str, str], None] = {}
+        self._entries: dict[tuple[str, str], bool] = {}
 
-    def add(self, warning_id: str, text: str) -> None:
-        """Record a warning and show it."""
+    def add(self, warning_id: str, text: str, *, is_timing: bool = False) -> None:
+        """Record a warning and show it.
+
+        Args:
+            warning_id: Kind of warning.
+            text: What happened.
+            is_timing: It tells times of this run, so that it has no place in the bundle.
+        """
         if (warning_id, text) not in self._entries:
-            self._entries[(warning_id, text)] = None
+            self._entries[(warning_id, text)] = is_timing
             if not self._is_quiet:
                 _log.warning("[%s] %s", warning_id, text)
 
@@ -25,3 +31,8 @@ class WarningLog:
     def entries(self) -> tuple[tuple[str, str], ...]:
         """All warnings so far."""
         return tuple(self._entries)
+
+    @property
+    def lasting_entries(self) -> tuple[tuple[str, str], ...]:
+        """Those that the same conversion gives again: all but the ones about times."""
+        return tuple(entry for entry, is_timing in self._entries.items() if not is_timing)

@@ -43,7 +43,6 @@ LATER_FLAGS = {
     "--plan": "replaying a plan",
     "--sensitivity": "a choice of sensitivity estimators",
     "--metric": "metrics of your own",
-    "--min-speedup": "speed conditions",
     "--skip-pass": "choosing passes",
     "--jetpack": "NVIDIA targets",
     "--allow-fallback": "targets with fallbacks",
@@ -101,6 +100,10 @@ def _parser() -> argparse.ArgumentParser:
         "--min-int8", type=_share, default=0.5, metavar="S", help="least share of MACs in integer kernels, 0..1 (0.5)"
     )
     conditions.add_argument(
+        "--min-speedup", type=_positive, metavar="R", help="least ratio of FP32 time to INT8 time on this machine, by the "
+        "lower end of its 95 %% interval (none: slower than FP32 is a warning)"
+    )  # fmt: skip
+    conditions.add_argument(
         "--isa", choices=("auto", "vnni", "any"), default="auto", help="x86 dialect: 8-bit weights that need VNNI, or "
         "7-bit weights that run right on any CPU (auto: what this machine has)"
     )  # fmt: skip
@@ -126,6 +129,16 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(
             f"found {text!r}, expected numbers joined by commas (a leading minus needs --mean=-1,-1,-1)"
         ) from error
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a ratio such as 1.0")
+    return value
 
 
 def _share(text: str) -> float:
@@ -206,6 +219,7 @@ def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> Convert
         budget_text=args.budget or "",
         budget=None if args.budget is None else parse_budget(args.budget),
         min_int8=args.min_int8,
+        min_speedup=args.min_speedup,
         isa=args.isa,
         use_cache=not args.no_cache,
         arguments=tuple(arguments),
@@ -248,6 +262,7 @@ def _result_json(result: Conversion) -> dict[str, Any]:
         "failures": list(result.failures),
         "integer_mac_share": result.integer_mac_share,
         "metrics": list(result.metrics),
+        "speed": None if result.speed is None else result.speed.to_json(),
         "warnings": [{"id": i, "text": t} for i, t in result.warnings],
     }
 
@@ -261,6 +276,8 @@ def _result_text(result: Conversion) -> str:
         )
         for m in result.metrics
     ]
+    if result.speed is not None:
+        lines.append(f"  {result.speed}")
     return "\n".join(lines)
 
 

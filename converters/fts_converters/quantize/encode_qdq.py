@@ -31,6 +31,7 @@ from fts.vocabulary.plan import Plan
 from fts.vocabulary.quantization import QuantParams
 from fts_calibration.statistics.statistics import Statistics
 from fts_converters.quantize.graph_index import GraphIndex
+from fts_converters.quantize.interleaved_channels import interleaved_channels
 from fts_converters.quantize.ranges import params_from_range, quantize, weight_params
 from fts_converters.quantize.units import Candidates, Unit
 
@@ -211,6 +212,8 @@ class _Encoder:
                 seen_by_channel = self.statistics.channel_ranges[name]
                 low = np.array([r.low for r in seen_by_channel], np.float32)
                 high = np.array([r.high for r in seen_by_channel], np.float32)
+                for places in interleaved_channels(name, len(low), self.index):
+                    low[places], high[places] = low[places].min(), high[places].max()
                 self.grids[name] = _audible(params_from_range(low, high, self.dialect.activation, axis=1), low, high)
             else:
                 seen = self.statistics.ranges[name]

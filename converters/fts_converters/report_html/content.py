@@ -11,7 +11,7 @@ from typing import Any
 from fts.bundle.archive import open_bundle
 from fts.errors import BundleError
 from fts.vocabulary.manifest import PORTABLE_MEMBER, REPORT_MEMBER, encoded_member
-from fts_converters.report_folder import TIMINGS_FILE
+from fts_converters.report_folder import SPEED_FILE, TIMINGS_FILE
 from fts_converters.report_html.pictures import PictureSet, read_pictures
 
 
@@ -45,6 +45,7 @@ class Content:
         reproduce: Words of the command, empty when not known.
         is_reproduce_complete: False when paths in `reproduce` are placeholders.
         timings_s: Seconds by stage, empty when not known.
+        speed: Against FP32 on the converting machine (`fts_converters.speed.Speed`), None when not known.
     """
 
     title: str
@@ -57,6 +58,7 @@ class Content:
     reproduce: tuple[str, ...] = ()
     is_reproduce_complete: bool = False
     timings_s: Mapping[str, float] = field(default_factory=dict)
+    speed: Mapping[str, Any] | None = None
 
 
 def content_from_bundle(
@@ -101,6 +103,7 @@ def content_from_bundle(
         reproduce=("fts-convert", *arguments) if arguments else _command(bundle.manifest.target, provenance),
         is_reproduce_complete=bool(arguments),
         timings_s=_timings(folder) if timings_s is None else timings_s,
+        speed=_speed(folder),
     )
 
 
@@ -123,3 +126,11 @@ def _timings(folder: Path) -> Mapping[str, float]:
     except (OSError, ValueError):
         return {}
     return {str(k): float(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def _speed(folder: Path) -> Mapping[str, Any] | None:
+    try:
+        found = json.loads((folder / SPEED_FILE).read_text(encoding="utf-8"))
+        return {**found, "ratio": float(found["ratio"]), "low": float(found["low"]), "high": float(found["high"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

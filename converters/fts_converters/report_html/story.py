@@ -126,6 +126,18 @@ def _figures(content: Content, layers: Sequence[Layer]) -> tuple[Figure, ...]:
             tag=tag,
         )
     )
+    if content.speed is not None:
+        speed = content.speed
+        detail = f"95 % {speed['low']:.2f} to {speed['high']:.2f}, in turns on the converting machine"
+        found.append(
+            Figure(
+                label="Speed against FP32",
+                value=f"{speed['ratio']:.2f}×",
+                detail=". ".join(filter(None, (detail, str(speed.get("why", ""))))),
+                tag="measured",
+                is_bad=speed["low"] <= 1.0,
+            )
+        )
     sizes = content.sizes
     if sizes.engine is not None and sizes.portable:
         ratio = sizes.portable / sizes.engine
