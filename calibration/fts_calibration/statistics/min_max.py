@@ -33,6 +33,7 @@ def collect_min_max(
     tensors: Sequence[str],
     channel_ranks: Mapping[str, int],
     *,
+    weights: Mapping[str, Probe] | None = None,
     on_sample: Callable[[int], None] = lambda done: None,
 ) -> Statistics:
     """Run the FP32 net over the feeds and keep each tensor's bounds.
@@ -42,12 +43,13 @@ def collect_min_max(
         feeds: Input name to array, one sample at a time.
         tensors: float32 tensors of the graph (inputs, activations, outputs), without duplicates.
         channel_ranks: Those of `tensors` whose bounds are also wanted channel by channel (axis 1), with their rank.
+        weights: Values of initializers that are external tensors in `model`, by name.
         on_sample: Called with the number of samples done.
 
     Raises:
         NonFiniteValueError: A tensor became NaN or infinite; names the first one in graph order.
     """
-    session = open_session(_with_bounds(model, tensors, channel_ranks).SerializeToString())
+    session = open_session(_with_bounds(model, tensors, channel_ranks).SerializeToString(), weights=weights)
     low: list[Bounds] = []
     high: list[Bounds] = []
     samples = 0

@@ -14,8 +14,6 @@ the whole shape, and Cast -> Mul 0.5 -> Cast around integers becomes an integer 
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 import onnx_graphsurgeon as gs
 from onnx import shape_inference
@@ -25,8 +23,6 @@ from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
 
 SIZE_LIMIT_BYTES = 16 * 2**20
-
-_log = logging.getLogger(__name__)
 
 
 def fold_constants(model: Model) -> PassResult:
@@ -95,11 +91,7 @@ def _known_shape(node: gs.Node) -> list[int] | None:
 
 
 def _infer_shapes(model: Model) -> None:
-    proto = gs.export_onnx(model.graph, do_type_check=False)
-    if proto.ByteSize() >= 2**31 - 1:
-        _log.warning("shapes not inferred: the graph is larger than 2 GiB")
-        return
-    inferred = gs.import_onnx(shape_inference.infer_shapes(proto, data_prop=True))
+    inferred = gs.import_onnx(shape_inference.infer_shapes(model.to_light().proto, data_prop=True))
     known = inferred.tensors()
     for name, tensor in model.graph.tensors().items():
         other = known.get(name)
