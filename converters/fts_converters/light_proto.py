@@ -4,8 +4,8 @@ A serialized message ends at 2 GiB, and whatever takes one (shape inference, che
 copies it. None of them but onnxruntime looks at the values of a weight. So each large initializer of the main graph
 becomes an external tensor without a file, its value an array under its name; shared by all forms of a net, never copied.
 
-Does *not* take out int32 and int64 tensors, which shape inference reads, nor constants of subgraphs and Constant nodes, whose
-values onnxruntime takes from the message alone.
+Does *not* take out integers, which shape inference may read, nor constants of subgraphs and Constant nodes, whose values
+onnxruntime takes from the message alone.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ Array = npt.NDArray[np.generic]
 LIMIT_BYTES = 2**31 - 1
 # Smaller ones stay: they cost nothing, and shapes may depend on them (scales of a Resize).
 LARGE_BYTES = 1024
-WEIGHT_TYPES = frozenset(
-    {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT8, TensorProto.UINT8}
-)
+WEIGHT_TYPES = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16})
 # Never opened: onnxruntime is given the values, everything else asks `LightProto`.
 PLACE = "beside-the-message"
 
@@ -153,7 +151,7 @@ def is_large_weight(tensor: TensorProto) -> bool:
 
 def is_large_array(values: Array) -> bool:
     """The same of a value; arrays of types that ONNX has no number for are never large."""
-    if values.nbytes <= LARGE_BYTES or values.dtype.kind not in "fiu":
+    if values.nbytes <= LARGE_BYTES or values.dtype.kind != "f":
         return False
     return helper.np_dtype_to_tensor_dtype(values.dtype) in WEIGHT_TYPES
 
