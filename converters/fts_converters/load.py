@@ -20,7 +20,15 @@ from onnx import helper, inliner, numpy_helper, shape_inference
 from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError
 from fts_converters import light_proto
 from fts_converters.external_data import array_from_bytes, is_external, read_external, refuse_outside_folder
-from fts_converters.light_proto import Array, LightProto, bytes_of, is_large_weight, light_from_proto, placeholder
+from fts_converters.light_proto import (
+    Array,
+    LightProto,
+    bytes_of,
+    is_large_weight,
+    light_from_proto,
+    placeholder,
+    serialized,
+)
 from fts_converters.load_torch import is_torch_source, proto_from_torch
 from fts_converters.model import Model, model_from_light
 from fts_converters.upgrade_opset import bring_opset_into_range, opset_of
@@ -62,7 +70,7 @@ def load_model(source: str) -> Model:
     path = Path(source)
     if is_torch_source(source):
         proto = proto_from_torch(source)
-        digest = hashlib.sha256(proto.SerializeToString(deterministic=True))
+        digest = hashlib.sha256(serialized(proto, f"model {source!r}"))
         external: dict[str, Array] = {}
     else:
         digest = hashlib.sha256()

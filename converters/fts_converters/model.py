@@ -15,7 +15,8 @@ from onnx_graphsurgeon.ir.tensor import LazyValues
 
 from fts.errors import ModelError
 from fts.vocabulary.tensor_spec import TensorSpec
-from fts_converters.light_proto import LIMIT_BYTES, Array, LightProto, is_large_array, placeholder
+from fts_converters import light_proto
+from fts_converters.light_proto import Array, LightProto, is_large_array, placeholder
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,10 +52,11 @@ class Model:
         """
         with _large_values_beside(self.graph) as weights:
             proto = gs.export_onnx(self.graph, do_type_check=False)
-        if proto.ByteSize() > LIMIT_BYTES:
+        if proto.ByteSize() > light_proto.LIMIT_BYTES:
             raise ModelError(
-                f"model {self.source!r}: {proto.ByteSize()} bytes without its float weights, and one ONNX message holds "
-                f"at most {LIMIT_BYTES}: integer constants, or constants that an If or Loop reads. Convert a smaller net"
+                f"model {self.source!r}: {proto.ByteSize()} bytes without its float weights (integer constants, and "
+                f"constants that an If or Loop reads), and one ONNX message holds at most {light_proto.LIMIT_BYTES}. "
+                "Convert a smaller net"
             )
         return LightProto(proto=self._signed(proto), weights=weights)
 

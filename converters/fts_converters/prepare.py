@@ -88,7 +88,8 @@ def prepare(
     refuse_larger_than_bundle(net, model.source)
     sample = next(iter(data.feeds("calibrate")))
     check_equivalent(before, net, sample, what=model.source)
-    del before  # the weights as they came
+    del before  # compared once; this and the next hold weights that the cleaned net no longer has
+    model.original = None
     lowered = _lowered(net, request.target, model, warnings)
     index = GraphIndex(lowered.proto, lowered.weights)
     check_equivalent(net, index.net, sample, what=f"{model.source}, lowered for {request.target}")
@@ -127,7 +128,6 @@ def _as_it_came(model: Model, decisions: InputDecisions) -> LightProto:
     original = model_from_light(model.original, source=model.source, source_sha256=model.source_sha256)
     freeze(original, decisions.shapes, decisions.frozen)
     name_nodes(original)
-    model.original = None  # it is compared once, and may hold weights that the cleaned net no longer has
     return original.to_light()
 
 
