@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
-from fts.engines.onnxruntime_session import open_session
+from fts.engines.onnxruntime_session import OrtSession, open_session
 from fts.errors import EngineError
+from fts_converters.light_proto import LightProto
 
 # Of the output's range. Folding reorders float32 sums, so bits may differ; anything above is another function.
 TOLERANCE = 1e-4
@@ -26,7 +26,7 @@ class CleaningChangedTheNet(AssertionError):
 
 
 def check_equivalent(
-    before: onnx.ModelProto, after: onnx.ModelProto, feed: Mapping[str, npt.NDArray[np.generic]], *, what: str
+    before: LightProto, after: LightProto, feed: Mapping[str, npt.NDArray[np.generic]], *, what: str
 ) -> None:
     """Compare all outputs on one feed.
 
@@ -34,22 +34,26 @@ def check_equivalent(
         EngineError: onnxruntime cannot load or run the net as it came.
         CleaningChangedTheNet: An output differs by more than TOLERANCE of its range, or in shape or type.
     """
-    names = [o.name for o in before.graph.output]
-    first = open_session(before.SerializeToString(), what=what)
-    second = open_session(after.SerializeToString(), what=f"{what} (cleaned)")
+    names = [o.name for o in before.proto.graph.output]
+    session = _open(before, what)
     try:
-        outputs = first.run(feed)
+        outputs = session.run(feed)
     except EngineError as cause:
         sizes = ", ".join(f"{name}={'x'.join(map(str, array.shape))}" for name, array in feed.items())
         raise EngineError(
             f"model {what!r} with {sizes}: a node cannot run in float, before anything was quantized: {cause}. "
             "Use --shape with sizes the net can take, or correct the export"
         ) from cause
-    for name, a, b in zip(names, outputs, second.run(feed), strict=True):
+    session = _open(after, f"{what} (cleaned)")  # lets the first one go, which has copies of all weights
+    for name, a, b in zip(names, outputs, session.run(feed), strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             raise CleaningChangedTheNet(f"{what}, output {name!r}: {a.dtype}{a.shape} became {b.dtype}{b.shape}")
         if not _close(a, b):
             raise CleaningChangedTheNet(f"{what}, output {name!r}: cleaning changed its values")
+
+
+def _open(net: LightProto, what: str) -> OrtSession:
+    return open_session(net.proto.SerializeToString(), weights=net.weights, what=what)
 
 
 def _close(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> bool:

@@ -27,6 +27,7 @@ from fts_calibration.metrics.budget import Budget, default_budget
 from fts_converters.cache import StageCache, cache_folder
 from fts_converters.golden import GoldenSample, synthetic_samples
 from fts_converters.judge import as_it_runs, budget_text, missed_conditions, warn_about
+from fts_converters.light_proto import serialized
 from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versions
 from fts_converters.prepare import Prepared, feeds_digest, prepare
 from fts_converters.progress import Progress
@@ -157,8 +158,8 @@ def _golden(prepared: Prepared, encoded: onnx.ModelProto, exact: bool) -> Golden
     else:
         first = next(iter(prepared.data.feeds("calibrate")))
         samples, source = synthetic_samples(prepared.inputs, prepared.moments, first), "synthetic"
-    fp32 = open_session(prepared.net.SerializeToString(), what="the cleaned net")
-    engine = open_session(encoded.SerializeToString(), exact_u8s8=exact, what="the encoded graph")
+    fp32 = open_session(prepared.net.proto.SerializeToString(), weights=prepared.net.weights, what="the cleaned net")
+    engine = open_session(serialized(encoded, "the encoded graph"), exact_u8s8=exact, what="the encoded graph")
     return make_golden(samples, fp32, engine, source)
 
 

@@ -42,11 +42,8 @@ def freeze(model: Model, shapes: Mapping[str, tuple[int, ...]], values: Mapping[
 
 
 def _check_shapes(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    proto = gs.export_onnx(model.graph, do_type_check=False)
-    if proto.ByteSize() >= 2**31 - 1:
-        return
     try:
-        shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+        shape_inference.infer_shapes(model.to_light().proto, check_type=True, strict_mode=True, data_prop=True)
     except (shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         sizes = ", ".join(f"{n}={'x'.join(map(str, s))}" for n, s in shapes.items())
         lines = " ".join(line.strip() for line in str(error).splitlines() if line.strip())[:400]

@@ -10,15 +10,27 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import external_data_helper, helper, inliner, numpy_helper, shape_inference
+from onnx import helper, inliner, numpy_helper, shape_inference
 
 from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError
+from fts_converters import light_proto
+from fts_converters.external_data import array_from_bytes, is_external, read_external, refuse_outside_folder
+from fts_converters.light_proto import (
+    Array,
+    LightProto,
+    bytes_of,
+    is_large_weight,
+    light_from_proto,
+    placeholder,
+    serialized,
+)
 from fts_converters.load_torch import is_torch_source, proto_from_torch
-from fts_converters.model import Model, model_from_proto
+from fts_converters.model import Model, model_from_light
 from fts_converters.upgrade_opset import bring_opset_into_range, opset_of
 
 # The oldest opset that onnxruntime promises to run, so that the net as it came can be compared with the upgraded one.
@@ -33,8 +45,15 @@ QUANTIZED = re.compile(
 RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
-# A serialized protobuf message cannot be longer.
-LIMIT_BYTES = 2**31 - 1
+# NaN are looked for so many elements at a time.
+BLOCK = 2**20
+
+
+class Digest(Protocol):
+    """A hash of hashlib."""
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Take more bytes in."""
 
 
 def load_model(source: str) -> Model:
@@ -48,37 +67,46 @@ def load_model(source: str) -> Model:
         ModelFileError: Missing, unreadable, or no ONNX file.
         ModelError: Invalid graph; UnsupportedOpError: an operator of a private domain; NonFiniteValueError: NaN weights.
     """
+    path = Path(source)
     if is_torch_source(source):
         proto = proto_from_torch(source)
-        path = Path(source)
+        digest = hashlib.sha256(serialized(proto, f"model {source!r}"))
+        external: dict[str, Array] = {}
     else:
-        path = Path(source)
-        proto = _read_proto(path)
+        digest = hashlib.sha256()
+        proto = _read_proto(path, digest)
         _refuse_outside_external_data(proto, path)
-        _load_external_data(proto, path)
+        external = _load_external_data(proto, path, digest)
         _refuse_large(proto, path)
-    digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
     _drop_inputs_with_initializer(proto)
     _refuse_private_domains(proto, path)
     proto = _without_functions(proto, path)
     _refuse_unknown_types(proto, path)
-    _check(proto, path)
-    _give_constants_their_type(proto)
-    _refuse_quantized(proto, path)
-    _refuse_random(proto, path)
-    _refuse_nan_weights(proto, path)
-    in_range = bring_opset_into_range(proto, path)
-    can_compare = in_range is not proto and opset_of(proto) >= OLDEST_RUNNABLE_OPSET
-    return model_from_proto(in_range, source=path.name, source_sha256=digest, original=proto if can_compare else None)
+    net = light_from_proto(proto, external)
+    del proto, external  # the values live in `net` alone from here on
+    _check(net, path)
+    _give_constants_their_type(net.proto)
+    _refuse_quantized(net.proto, path)
+    _refuse_random(net.proto, path)
+    _refuse_nan_weights(net, path)
+    in_range = bring_opset_into_range(net.proto, path)
+    can_compare = in_range is not net.proto and opset_of(net.proto) >= OLDEST_RUNNABLE_OPSET
+    return model_from_light(
+        LightProto(proto=in_range, weights=net.weights),
+        source=path.name,
+        source_sha256=digest.hexdigest(),
+        original=net if can_compare else None,
+    )
 
 
-def _read_proto(path: Path) -> onnx.ModelProto:
+def _read_proto(path: Path, digest: Digest) -> onnx.ModelProto:
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
         raise ModelFileError(f"model {str(path)!r}: there is no such file") from error
     except OSError as error:
         raise ModelFileError(f"model {str(path)!r}: cannot be read: {error.strerror or error}") from error
+    digest.update(data)
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
@@ -125,26 +153,47 @@ def _tensors(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:
 
 
 def _refuse_outside_external_data(proto: onnx.ModelProto, path: Path) -> None:
-    folder = path.parent.resolve()
     for name, tensor in _tensors(proto):
-        if not external_data_helper.uses_external_data(tensor):
-            continue
-        location = {e.key: e.value for e in tensor.external_data}.get("location", "")
-        target = (folder / location).resolve()
-        if not location or Path(location).is_absolute() or folder not in target.parents:
-            raise ModelFileError(
-                f"model {str(path)!r}, tensor {name!r}: external data location {location!r} lies outside the "
-                "model's folder and was not opened; put the data file beside the model and save it with a relative name"
-            )
+        if is_external(tensor):
+            refuse_outside_folder(name, tensor, path)
 
 
-def _load_external_data(proto: onnx.ModelProto, path: Path) -> None:
-    try:
-        external_data_helper.load_external_data_for_model(proto, str(path.parent.resolve()))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise ModelFileError(
-            f"model {str(path)!r}: its external data cannot be read: {error}; keep the data files beside the model"
-        ) from error
+def _load_external_data(proto: onnx.ModelProto, path: Path, digest: Digest) -> dict[str, Array]:
+    """Large weights of the main graph by name, their initializers left as placeholders; all other data into the message."""
+    _external_constants_to_initializers(proto)
+    weights: dict[str, Array] = {}
+    initializers = list(proto.graph.initializer)  # held, so that each keeps its identity
+    external = [(name, tensor) for name, tensor in _tensors(proto) if is_external(tensor)]
+    in_main_graph = {id(t) for t in initializers}
+    for name, tensor in external:
+        values = read_external(name, tensor, path)
+        digest.update(bytes_of(values))
+        if id(tensor) in in_main_graph and is_large_weight(tensor):
+            weights[name] = array_from_bytes(values, tensor)
+            tensor.CopyFrom(placeholder(name, tensor.dims, tensor.data_type))
+        else:
+            del tensor.external_data[:]
+            tensor.ClearField("data_location")
+            tensor.raw_data = values.tobytes()
+    return weights
+
+
+def _external_constants_to_initializers(proto: onnx.ModelProto) -> None:
+    """Constant nodes of the main graph: as initializers they may be of any size."""
+    outputs = {o.name for o in proto.graph.output}
+    kept = []
+    for node in proto.graph.node:
+        is_constant = node.op_type == "Constant" and not node.domain and node.output[0] not in outputs
+        values = [a.t for a in node.attribute if a.name == "value" and is_external(a.t)] if is_constant else []
+        if values and is_large_weight(values[0]):
+            tensor = proto.graph.initializer.add()
+            tensor.CopyFrom(values[0])
+            tensor.name = node.output[0]
+        else:
+            kept.append(node)
+    if len(kept) < len(proto.graph.node):
+        del proto.graph.node[:]
+        proto.graph.node.extend(kept)
 
 
 def _drop_inputs_with_initializer(proto: onnx.ModelProto) -> None:
@@ -213,10 +262,11 @@ def _give_constants_their_type(proto: onnx.ModelProto) -> None:
 
 
 def _refuse_large(proto: onnx.ModelProto, path: Path) -> None:
-    if proto.ByteSize() > LIMIT_BYTES:
+    """What is no float weight of the main graph stays in the message, which has a limit."""
+    if proto.ByteSize() > light_proto.LIMIT_BYTES:
         raise ModelError(
-            f"model {str(path)!r}: {proto.ByteSize()} bytes with its external data, and this version takes at most "
-            f"{LIMIT_BYTES}. Convert a smaller net, or one in parts"
+            f"model {str(path)!r}: {proto.ByteSize()} bytes without the float weights of its main graph, and one ONNX "
+            f"message holds at most {light_proto.LIMIT_BYTES}. Convert a smaller net, or one in parts"
         )
 
 
@@ -237,29 +287,34 @@ def _refuse_unknown_types(proto: onnx.ModelProto, path: Path) -> None:
         raise ModelError(f"model {str(path)!r}: it has no inputs, so there is nothing to calibrate")
 
 
-def _check(proto: onnx.ModelProto, path: Path) -> None:
+def _check(net: LightProto, path: Path) -> None:
     try:
-        onnx.checker.check_model(proto, full_check=True)
+        onnx.checker.check_model(net.checkable(), full_check=True)
     except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:
         raise ModelError(f"model {str(path)!r}: invalid ONNX: {_first_lines(error)}") from error
 
 
-def _refuse_nan_weights(proto: onnx.ModelProto, path: Path) -> None:
+def _refuse_nan_weights(net: LightProto, path: Path) -> None:
     readers: dict[str, str] = {}
-    for node in _nodes(proto):
+    for node in _nodes(net.proto):
         for name in node.input:
             readers.setdefault(name, f"{node.op_type} {node.name or node.output[0]!r}")
-    for name, tensor in _tensors(proto):
+    for name, tensor in _tensors(net.proto):
         if tensor.data_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16):
             continue
-        values = numpy_helper.to_array(tensor)
-        bad = int(np.isnan(values).sum())
+        values = net.weights[name] if is_external(tensor) else numpy_helper.to_array(tensor)
+        bad = _count_nan(values)
         if bad:
             raise NonFiniteValueError(
                 f"model {str(path)!r}, tensor {name!r} (read by {readers.get(name, 'nothing')}): {bad} of "
                 f"{values.size} weights are NaN; expected finite numbers. The training run has diverged or the file is "
                 "damaged: export from a checkpoint with finite weights"
             )
+
+
+def _count_nan(values: Array) -> int:
+    flat = values.reshape(-1)
+    return sum(int(np.isnan(flat[i : i + BLOCK]).sum()) for i in range(0, flat.size, BLOCK))
 
 
 def _first_lines(error: Exception) -> str:

@@ -22,6 +22,7 @@ import onnx
 
 from fts.engines.onnxruntime_session import open_session
 from fts.errors import MissingDependencyError, ModelError, ModelFileError
+from fts_converters.light_proto import serialized
 
 OPSET = 18  # what torch's exporter emits without a conversion of its own, and inside the range fts works in
 # Of the output's range: float32 sums in another order differ by a few parts in a million; more is another net.
@@ -179,7 +180,7 @@ def _strip_source_locations(proto: onnx.ModelProto) -> None:
 def _check_export(
     torch: Any, source: str, module: Any, proto: onnx.ModelProto, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    session = open_session(proto.SerializeToString(), what=f"model {source!r} (exported)")
+    session = open_session(serialized(proto, f"model {source!r} (exported)"), what=f"model {source!r} (exported)")
     with torch.no_grad():
         expected = _flat(torch, module(*args, **kwargs))
     given = [t.detach().cpu().numpy() for t in _flat(torch, (args, kwargs))]

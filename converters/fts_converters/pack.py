@@ -14,7 +14,9 @@ import onnx
 
 from fts.bundle.tensors_npz import npz_bytes
 from fts.bundle.write import write_bundle
+from fts.bundle.zip_layout import MAX_ARCHIVE_BYTES
 from fts.engines.onnxruntime_session import OrtSession
+from fts.errors import ModelError
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.evidence import Evidence
@@ -33,6 +35,7 @@ from fts.vocabulary.manifest import (
 )
 from fts.vocabulary.plan import Plan
 from fts_converters.golden import GoldenSample, golden_limits
+from fts_converters.light_proto import LightProto, serialized
 
 # Tools whose version can change the bytes of a bundle.
 TOOLS = ("numpy", "onnx", "onnx-graphsurgeon", "onnxruntime", "opencv-python")
@@ -64,7 +67,7 @@ class Contents:
     dialect: Dialect
     inputs: tuple[InputEntry, ...]
     outputs: tuple[OutputEntry, ...]
-    portable: onnx.ModelProto
+    portable: LightProto
     encoded: onnx.ModelProto
     golden: Golden
     provenance: Mapping[str, Any]
@@ -83,6 +86,21 @@ def make_golden(samples: Sequence[GoldenSample], fp32: OrtSession, engine: OrtSe
     limits = golden_limits(references, results, fp32.output_names)
     info = {"samples": len(feeds), "limits": limits, "source": source}
     return Golden(data=npz_bytes(arrays), info=info)
+
+
+def refuse_larger_than_bundle(net: LightProto, source: str) -> None:
+    """Before anything is measured: a bundle carries the FP32 net beside the INT8 one, which takes a byte a weight or more.
+
+    Raises:
+        ModelError: The two cannot fit.
+    """
+    least = net.size_bytes + net.proto.ByteSize() + sum(w.size for w in net.weights.values())
+    if least > MAX_ARCHIVE_BYTES:
+        raise ModelError(
+            f"model {source!r}: {net.size_bytes} bytes in FP32, which a bundle carries beside the INT8 net: {least} bytes "
+            f"together or more, and a bundle holds at most {MAX_ARCHIVE_BYTES}. Convert a smaller net, or one in parts; "
+            "fts inspect takes nets of any size"
+        )
 
 
 def tool_versions() -> dict[str, str]:
@@ -110,7 +128,7 @@ def pack(
         report: report.json.
     """
     member = encoded_member(contents.profile.target)
-    oldest = _oldest_onnxruntime(contents.portable)
+    oldest = _oldest_onnxruntime(contents.portable.proto)
     needs = Requirements(isa=contents.dialect.isa, onnxruntime=oldest)
     engines = (
         EngineEntry(
@@ -144,8 +162,8 @@ def pack(
         provenance=contents.provenance,
     )
     members = {
-        member: contents.encoded.SerializeToString(deterministic=True),
-        PORTABLE_MEMBER: contents.portable.SerializeToString(deterministic=True),
+        member: serialized(contents.encoded, "the encoded graph"),
+        PORTABLE_MEMBER: serialized(contents.portable.whole("the FP32 net"), "the FP32 net"),
         GOLDEN_MEMBER: contents.golden.data,
         REPORT_MEMBER: report.encode("utf-8"),
     }

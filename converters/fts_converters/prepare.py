@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import onnx
-
 from fts.engines.onnxruntime_session import onnxruntime_version
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.manifest import OutputEntry
@@ -27,10 +25,11 @@ from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
 from fts_converters.contract import InputContract, InputDecisions, decide_inputs, decide_outputs
 from fts_converters.freeze import freeze
+from fts_converters.light_proto import LightProto
 from fts_converters.load import load_model
 from fts_converters.lower import lower
-from fts_converters.model import Model, model_from_proto, tensor_specs
-from fts_converters.pack import tool_versions
+from fts_converters.model import Model, model_from_light, tensor_specs
+from fts_converters.pack import refuse_larger_than_bundle, tool_versions
 from fts_converters.passes import clean
 from fts_converters.passes.name_nodes import name_nodes
 from fts_converters.progress import Progress
@@ -46,7 +45,7 @@ class Prepared:
     """A cleaned net with its data, statistics and contracts."""
 
     model: Model
-    net: onnx.ModelProto
+    net: LightProto
     inputs: tuple[InputContract, ...]
     outputs: tuple[OutputEntry, ...]
     data: CalibrationSet
@@ -76,7 +75,7 @@ def prepare(
     progress.stage("load", request.source)
     card = read_card(request.card) if request.card is not None else Card()
     model = load_model(request.source)
-    specs = tensor_specs(model.to_proto().graph.input)
+    specs = tensor_specs(model.to_light().proto.graph.input)
     decisions = decide_inputs(specs, card, request.preprocessing, request.shapes, warnings)
     data = _open_data(request, decisions.live, warnings)
     golden = _open_golden(request, decisions.live)
@@ -85,13 +84,17 @@ def prepare(
     name_nodes(model)  # before it is run: onnxruntime refuses two nodes of one name
     before = _as_it_came(model, decisions)
     clean(model)
-    net = model.to_proto()
+    net = model.to_light()
+    refuse_larger_than_bundle(net, model.source)
     sample = next(iter(data.feeds("calibrate")))
     check_equivalent(before, net, sample, what=model.source)
-    index = GraphIndex(_lowered(net, request.target, model, warnings))
-    check_equivalent(net, index.model, sample, what=f"{model.source}, lowered for {request.target}")
+    del before  # compared once; this and the next hold weights that the cleaned net no longer has
+    model.original = None
+    lowered = _lowered(net, request.target, model, warnings)
+    index = GraphIndex(lowered.proto, lowered.weights)
+    check_equivalent(net, index.net, sample, what=f"{model.source}, lowered for {request.target}")
     # MACs are those of the net as cleaned: what a lowering adds to get there (taps of zeros) is nobody's work.
-    candidates = replace(find_candidates(index, profile), macs=macs_by_node(GraphIndex(net)))
+    candidates = replace(find_candidates(index, profile), macs=macs_by_node(GraphIndex(net.proto)))
     progress.stage("calibrate", f"{data.count('calibrate')} files, {len(index.model.graph.node)} nodes")
     statistics, moments = _statistics(index, candidates, decisions.live, data, cache, progress)
     output_specs = tensor_specs(index.model.graph.output)
@@ -110,22 +113,22 @@ def prepare(
     )
 
 
-def _lowered(net: onnx.ModelProto, target: str, model: Model, warnings: WarningLog) -> onnx.ModelProto:
+def _lowered(net: LightProto, target: str, model: Model, warnings: WarningLog) -> LightProto:
     """The cleaned net in the form that the target's engine takes best."""
-    copy = model_from_proto(net, source=model.source, source_sha256=model.source_sha256)
+    copy = model_from_light(net, source=model.source, source_sha256=model.source_sha256)
     for name, refusal in lower(copy, target):
         warnings.add("not-lowered", f"{name}: {refusal.node!r} stays as it is: {refusal.reason}")
-    return copy.to_proto()
+    return copy.to_light()
 
 
-def _as_it_came(model: Model, decisions: InputDecisions) -> onnx.ModelProto:
+def _as_it_came(model: Model, decisions: InputDecisions) -> LightProto:
     """The frozen net in the opset of its file: what all later forms of it are compared with."""
     if model.original is None:
-        return model.to_proto()
-    original = model_from_proto(model.original, source=model.source, source_sha256=model.source_sha256)
+        return model.to_light()
+    original = model_from_light(model.original, source=model.source, source_sha256=model.source_sha256)
     freeze(original, decisions.shapes, decisions.frozen)
     name_nodes(original)
-    return original.to_proto()
+    return original.to_light()
 
 
 def _open_data(request: ConvertRequest, inputs: Sequence[InputContract], warnings: WarningLog) -> CalibrationSet:
@@ -157,7 +160,7 @@ def _statistics(
     tensors = tensors_to_calibrate(candidates.units.values(), index, outputs)
     key = {
         "stage": "statistics, 4",
-        "net": hashlib.sha256(index.model.SerializeToString(deterministic=True)).hexdigest(),
+        "net": index.net.sha256(),
         "data": feeds_digest(data, inputs),
         "tensors": list(tensors),
         "onnxruntime": onnxruntime_version(),
@@ -168,7 +171,9 @@ def _statistics(
         moments = InputMoments(axes)
         feeds = moments.tap(data.feeds("calibrate"))
         by_channel = channel_tensors(candidates.units.values(), index)
-        statistics = collect_statistics(index.model, feeds, tensors, by_channel, on_sample=progress.sample)
+        statistics = collect_statistics(
+            index.model, feeds, tensors, by_channel, weights=index.weights, on_sample=progress.sample
+        )
         known = {"statistics": json_from_statistics(statistics), "moments": moments.to_json()}
         cache.put(key, known)
     return statistics_from_json(known["statistics"]), known["moments"]

@@ -5,13 +5,18 @@ import pytest
 
 from fts.errors import EngineError
 from fts_converters.check_equivalent import TOLERANCE, CleaningChangedTheNet, check_equivalent
+from fts_converters.light_proto import light_from_proto
 
 NET = "g (float[1,4] x) => (float[1,4] y) { y = Mul(x,k) }"
 FEED = {"x": np.array([[0.0, 1.0, 2.0, 4.0]], np.float32)}
 
 
 def scaled(bench, factor):
-    return bench.net(NET, k=np.array([1, 1, 1, factor], np.float32))
+    return light_net(bench, NET, k=np.array([1, 1, 1, factor], np.float32))
+
+
+def light_net(bench, text, **constants):
+    return light_from_proto(bench.net(text, **constants))
 
 
 def test_equal_nets_pass_and_so_does_rounding(bench):
@@ -26,8 +31,11 @@ def test_another_function_is_a_defect_and_names_the_output(bench):
 
 @pytest.mark.parametrize("body", ["y = Transpose(x)", "y = Cast<to=11>(x)"])
 def test_another_shape_or_type_is_a_defect(bench, body):
-    other = bench.net(
-        NET.replace("float[1,4] y", "double[1,4] y" if "Cast" in body else "float[4,1] y").replace("y = Mul(x,k)", body)
+    other = light_net(
+        bench,
+        NET.replace("float[1,4] y", "double[1,4] y" if "Cast" in body else "float[4,1] y").replace(
+            "y = Mul(x,k)", body
+        ),
     )
     with pytest.raises(CleaningChangedTheNet, match=r"float32\(1, 4\) became"):
         check_equivalent(scaled(bench, 1), other, FEED, what="net")
@@ -38,20 +46,20 @@ def test_one_last_bit_on_a_large_offset_is_rounding(bench):
     offset = np.array([[1000.0, 1000.0, 1000.0, np.nextafter(np.float32(1000), np.float32(2000))]], np.float32)
     moved = np.nextafter(offset, np.float32(0)).astype(np.float32)
     text = "g (float[1,4] x) => (float[1,4] y) { z = Mul(x,n) y = Add(z,k) }"
-    nets = [bench.net(text, n=np.zeros(1, np.float32), k=k) for k in (offset, moved)]
+    nets = [light_net(bench, text, n=np.zeros(1, np.float32), k=k) for k in (offset, moved)]
     check_equivalent(*nets, FEED, what="net")
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf, 0.0])
 def test_infinities_must_be_the_same_ones(bench, value):
-    infinite = bench.net(NET.replace("Mul", "Add"), k=np.array([np.inf, 0, 0, 0], np.float32))
-    other = bench.net(NET.replace("Mul", "Add"), k=np.array([value, 0, 0, 0], np.float32))
+    infinite = light_net(bench, NET.replace("Mul", "Add"), k=np.array([np.inf, 0, 0, 0], np.float32))
+    other = light_net(bench, NET.replace("Mul", "Add"), k=np.array([value, 0, 0, 0], np.float32))
     check_equivalent(infinite, infinite, FEED, what="net")
     with pytest.raises(CleaningChangedTheNet):
         check_equivalent(infinite, other, FEED, what="net")
 
 
 def test_a_net_that_onnxruntime_cannot_load_is_the_users(bench):
-    broken = bench.net("g (float[1,4] x) => (float[1,4] y) { y = NoSuchOperator(x) }")
+    broken = light_net(bench, "g (float[1,4] x) => (float[1,4] y) { y = NoSuchOperator(x) }")
     with pytest.raises(EngineError, match=r"^my\.onnx"):
         check_equivalent(broken, broken, FEED, what="my.onnx")

@@ -227,7 +227,7 @@ def pack_one(bench, path):
         dialect=profile.dialects["any"],
         inputs=(InputEntry(spec=contract(side=8).spec, kind="image", preprocessing=Preprocessing()),),
         outputs=(OutputEntry(spec=TensorSpec(name="y", dtype="float32", shape=(1, 8, 6, 6)), kind="tensor"),),
-        portable=trial.index.model,
+        portable=trial.index.net,
         encoded=trial.encoded.model,
         golden=make_golden(samples, *sessions, "synthetic"),
         provenance={"model_sha256": "0" * 64, "calibration_sha256": "1" * 64, "tools": {}, "options": {}},

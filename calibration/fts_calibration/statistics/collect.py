@@ -61,6 +61,7 @@ class Collector:
         tensors: Sequence[str],
         channel_tensors: Iterable[str] = (),
         *,
+        weights: Mapping[str, npt.NDArray[np.generic]] | None = None,
         group_limit_bytes: int = GROUP_LIMIT_BYTES,
     ) -> None:
         """Open the net.
@@ -69,6 +70,7 @@ class Collector:
             model: FP32 net with its shapes inferred; not modified.
             tensors: float32 tensors of the graph (inputs, activations, outputs), without duplicates.
             channel_tensors: Those of `tensors` that are also wanted channel by channel (axis 1).
+            weights: Values of initializers that are external tensors in `model`, by name.
             group_limit_bytes: Of watched tensors that may be in memory at once.
         """
         self._order = [i.name for i in model.graph.input] + [o for n in model.graph.node for o in n.output]
@@ -78,7 +80,9 @@ class Collector:
         self._inputs = [t for t in tensors if t in inputs]
         watched = [t for t in tensors if t not in inputs]
         self._groups = list(_groups(model, watched, group_limit_bytes))
-        self._sessions = [open_session(_watching(model, group), what="the cleaned net") for group in self._groups]
+        self._sessions = [
+            open_session(_watching(model, group), weights=weights, what="the cleaned net") for group in self._groups
+        ]
         self._statistics = Statistics(ranges={}, samples=0)
 
     @property
@@ -128,6 +132,7 @@ def collect_statistics(
     tensors: Sequence[str],
     channel_tensors: Iterable[str] = (),
     *,
+    weights: Mapping[str, npt.NDArray[np.generic]] | None = None,
     on_sample: Callable[[int], None] = lambda done: None,
 ) -> Statistics:
     """Run the FP32 net over feeds; arguments and errors as `Collector`'s.
@@ -137,9 +142,10 @@ def collect_statistics(
         feeds: Input name to array, one sample at a time.
         tensors: float32 tensors of the graph, without duplicates.
         channel_tensors: Those that are wanted channel by channel too.
+        weights: Values of initializers that are external tensors in `model`, by name.
         on_sample: Called with the number of samples done.
     """
-    collector = Collector(model, tensors, channel_tensors)
+    collector = Collector(model, tensors, channel_tensors, weights=weights)
     for feed in feeds:
         collector.add(feed)
         on_sample(collector.statistics.samples)

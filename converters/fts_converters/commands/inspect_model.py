@@ -25,7 +25,7 @@ from fts_converters.warnings_log import WarningLog
 def inspect_model(args: argparse.Namespace) -> int:
     """Print one model; `args` has `path`, `nodes`, `shape` and `json`."""
     model = load_model(args.path)
-    proto = model.to_proto()
+    proto = model.to_light().proto
     specs = tensor_specs(proto.graph.input)
     facts: dict[str, Any] = {
         "model": model.source,
@@ -51,7 +51,7 @@ def inspect_model(args: argparse.Namespace) -> int:
             }
             for r in result.records
         ]
-        facts["after"] = _facts(GraphIndex(model.to_proto()))
+        facts["after"] = _facts(GraphIndex(model.to_light().proto))
     except (ShapeError, CardError) as error:
         facts["not_cleaned"] = str(error)
     if args.json:

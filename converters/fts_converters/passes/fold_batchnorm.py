@@ -9,6 +9,8 @@ Does *not* fold behind Concat or a convolution with two readers: there it stays,
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import onnx_graphsurgeon as gs
@@ -54,6 +56,13 @@ def _fold(graph: gs.Graph, norm: gs.Node, names: TensorNames) -> str:
     return ""
 
 
+def _product(weight: npt.NDArray[Any], factor: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+    """Computed in float64 and rounded once, a buffer at a time."""
+    result = np.empty(weight.shape, weight.dtype)
+    np.multiply(weight, factor, out=result, dtype=np.float64, casting="same_kind")
+    return result
+
+
 def scaled(weights: LinearWeights, factor: npt.NDArray[np.float64], shift: npt.NDArray[np.float64]) -> LinearWeights:
     """Weights of factor * y + shift, channel by channel."""
     shape = [1] * weights.weight.ndim
@@ -61,9 +70,9 @@ def scaled(weights: LinearWeights, factor: npt.NDArray[np.float64], shift: npt.N
     if weights.groups > 1 and weights.is_transposed:  # (Ci, Co / g, ...): each group's rows have their own channels
         grouped = weights.weight.reshape(weights.groups, -1, *weights.weight.shape[1:])
         spread = factor.reshape(weights.groups, 1, -1, *[1] * (weights.weight.ndim - 2))
-        weight = (grouped * spread).reshape(weights.weight.shape)
+        weight = _product(grouped, spread).reshape(weights.weight.shape)
     else:
-        weight = weights.weight * factor.reshape(shape)
+        weight = _product(weights.weight, factor.reshape(shape))
     return LinearWeights(
         weight=weight,
         bias=weights.bias * factor + shift,

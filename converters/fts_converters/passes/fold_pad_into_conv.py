@@ -13,12 +13,13 @@ import onnx_graphsurgeon as gs
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
 from fts_converters.passes.graph_editing import finish
-from fts_converters.passes.graph_reading import constant, label, only_reader
+from fts_converters.passes.graph_reading import constant, label, only_reader, own_nodes
 
 
 def fold_pad_into_conv(model: Model) -> PassResult:
     """Folds each one that can be."""
     graph = model.graph
+    members = own_nodes(graph)
     refusals = []
     is_changed = False
     for node in list(graph.nodes):
@@ -27,7 +28,7 @@ def fold_pad_into_conv(model: Model) -> PassResult:
         reader = only_reader(graph, node.outputs[0])
         if reader is None or reader.op != "Conv" or reader.domain or reader.inputs[0] is not node.outputs[0]:
             continue
-        if not any(reader is n for n in graph.nodes):
+        if id(reader) not in members:
             continue
         pads = _spatial_pads(node)
         if isinstance(pads, str):

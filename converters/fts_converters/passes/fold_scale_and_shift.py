@@ -16,7 +16,7 @@ from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
 from fts_converters.passes.fold_batchnorm import scaled
 from fts_converters.passes.graph_editing import TensorNames, finish
-from fts_converters.passes.graph_reading import constant, only_reader, rank
+from fts_converters.passes.graph_reading import constant, only_reader, own_nodes, rank
 from fts_converters.passes.linear_weights import linear_weights, write_linear_weights
 
 FOLDABLE = frozenset({"Mul", "Div", "Add", "Sub"})
@@ -25,21 +25,21 @@ FOLDABLE = frozenset({"Mul", "Div", "Add", "Sub"})
 def fold_scale_and_shift(model: Model) -> PassResult:
     """Folds chains of them from the convolution on."""
     graph = model.graph
-    names = TensorNames(graph)
+    names, own = TensorNames(graph), own_nodes(graph)
     is_changed = False
     for node in list(graph.nodes):
-        while (reader := _foldable_reader(graph, node)) is not None and _fold(node, reader, names):
+        while (reader := _foldable_reader(graph, node, own)) is not None and _fold(node, reader, names):
             is_changed = True
     if is_changed:
         finish(graph)
     return PassResult(is_changed=is_changed)
 
 
-def _foldable_reader(graph: gs.Graph, node: gs.Node) -> gs.Node | None:
+def _foldable_reader(graph: gs.Graph, node: gs.Node, own: frozenset[int]) -> gs.Node | None:
     if node.domain or node.op not in ("Conv", "ConvTranspose", "Gemm") or len(node.outputs) != 1:
         return None
     reader = only_reader(graph, node.outputs[0])
-    if reader is None or reader.domain or reader.op not in FOLDABLE or not any(reader is n for n in graph.nodes):
+    if reader is None or reader.domain or reader.op not in FOLDABLE or id(reader) not in own:
         return None
     return reader
 

@@ -33,6 +33,11 @@ def producer(tensor: gs.Tensor | None, op: str) -> Any:
     return node if node.op == op and not node.domain else None
 
 
+def own_nodes(graph: gs.Graph) -> frozenset[int]:
+    """Identities of a graph's own nodes; who reads its tensors may also stand in a subgraph. Made once a pass."""
+    return frozenset(id(node) for node in graph.nodes)
+
+
 def is_output(graph: gs.Graph, tensor: gs.Tensor) -> bool:
     """True when the tensor is an output of this graph."""
     return any(o is tensor for o in graph.outputs)

@@ -15,11 +15,11 @@ from fts_converters.passes.graph_reading import constant
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinearWeights:
-    """A node's weight and bias in float64.
+    """A node's weight and bias.
 
     Attributes:
-        weight: As the node stores it.
-        bias: (C,), zeros when the node has none.
+        weight: As the node stores it, in its own type: a copy in float64 would be the largest thing in memory.
+        bias: float64 (C,), zeros when the node has none.
         axis: Axis of the output channels in `weight` (within a group for a grouped ConvTranspose).
         channels: C.
         groups: Groups of a convolution.
@@ -27,7 +27,7 @@ class LinearWeights:
         dtype: Type to write back.
     """
 
-    weight: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.floating[Any]]
     bias: npt.NDArray[np.float64]
     axis: int
     channels: int
@@ -63,7 +63,7 @@ def linear_weights(node: gs.Node) -> LinearWeights | str:
             return f"its bias has shape {stored.shape}"
         bias = np.broadcast_to(stored.reshape(-1), (channels,)).astype(np.float64)
     return LinearWeights(
-        weight=weight.astype(np.float64),
+        weight=weight,
         bias=bias,
         axis=axis,
         channels=channels,
@@ -76,6 +76,6 @@ def linear_weights(node: gs.Node) -> LinearWeights | str:
 def write_linear_weights(node: gs.Node, weights: LinearWeights, names: TensorNames) -> None:
     """Give the node new constants; the old ones stay with their other readers."""
     stem = node.inputs[1].name or node.name
-    weight = names.constant(f"{stem}_folded", weights.weight.astype(weights.dtype))
+    weight = names.constant(f"{stem}_folded", weights.weight.astype(weights.dtype, copy=False))
     bias = names.constant(f"{stem}_folded_bias", weights.bias.astype(weights.dtype))
     node.inputs = [node.inputs[0], weight, bias]

@@ -16,7 +16,7 @@ import onnx_graphsurgeon as gs
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
 from fts_converters.passes.graph_editing import TensorNames, finish
-from fts_converters.passes.graph_reading import only_reader, static_shape
+from fts_converters.passes.graph_reading import only_reader, own_nodes, static_shape
 
 RESHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 
@@ -24,23 +24,23 @@ RESHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 def merge_transposes(model: Model) -> PassResult:
     """Merges chains from their beginning."""
     graph = model.graph
-    names = TensorNames(graph)
+    names, own = TensorNames(graph), own_nodes(graph)
     is_changed = False
     for node in list(graph.nodes):
-        while (second := _second(graph, node)) is not None and _merge(node, second, names):
+        while (second := _second(graph, node, own)) is not None and _merge(node, second, names):
             is_changed = True
     if is_changed:
         finish(graph)
     return PassResult(is_changed=is_changed)
 
 
-def _second(graph: gs.Graph, node: gs.Node) -> gs.Node | None:
+def _second(graph: gs.Graph, node: gs.Node, own: frozenset[int]) -> gs.Node | None:
     if node.domain or len(node.outputs) != 1 or not node.inputs:
         return None
     reader = only_reader(graph, node.outputs[0])
     if reader is None or reader.domain or reader.inputs[0] is not node.outputs[0] or len(reader.outputs) != 1:
         return None
-    return reader if any(reader is n for n in graph.nodes) else None
+    return reader if id(reader) in own else None
 
 
 def _merge(first: gs.Node, second: gs.Node, names: TensorNames) -> bool:

@@ -7,6 +7,7 @@ a tensor has one name. Works in topological order, so that equality spreads down
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -65,17 +66,23 @@ def _value_key(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _kind(tensor: gs.Constant) -> tuple[str, tuple[int, ...]]:
+    return tensor.values.dtype.str, tensor.values.shape
+
+
 def _share_initializers(graph: gs.Graph) -> bool:
     """Small and large alike: by type, shape and digest."""
     first: dict[Any, gs.Constant] = {}
     is_changed = False
-    for tensor in list(graph.tensors(check_duplicates=False).values()):
-        if not isinstance(tensor, gs.Constant) or is_output(graph, tensor) or not tensor.outputs:
-            continue
+    tensors = [t for t in graph.tensors(check_duplicates=False).values() if isinstance(t, gs.Constant)]
+    kinds = Counter(_kind(t) for t in tensors)
+    for tensor in tensors:
+        if is_output(graph, tensor) or not tensor.outputs or kinds[_kind(tensor)] == 1:
+            continue  # the only one of its type and shape is not hashed: weights are large
         values = np.asarray(tensor.values)
         if values.dtype.hasobject:
             continue
-        key = values.dtype.str, values.shape, hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
+        key = *_kind(tensor), hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
         kept = first.setdefault(key, tensor)
         if kept is not tensor:
             redirect_readers(tensor, kept)

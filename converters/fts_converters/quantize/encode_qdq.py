@@ -118,7 +118,8 @@ class _Encoder:
         for node in graph.node:
             self._add_node(node)
         used = {name for node in self.nodes for name in node.input} | self.index.captured | self.index.outputs
-        kept = [t for t in (*graph.initializer, *self.initializers) if t.name in used]
+        kept = [self.index.tensor(t.name) for t in graph.initializer if t.name in used]
+        kept += [t for t in self.initializers if t.name in used]
         encoded = helper.make_graph(self.nodes, graph.name, list(graph.input), list(graph.output), kept)
         model = helper.make_model(encoded, opset_imports=list(self.index.model.opset_import))
         model.ir_version = self.index.model.ir_version

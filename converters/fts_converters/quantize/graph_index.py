@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx
 from onnx import helper, numpy_helper, shape_inference
 
+from fts_converters.light_proto import Array, LightProto
 from fts_converters.model import dtype_name
 
 
@@ -15,15 +16,17 @@ class GraphIndex:
 
     Attributes:
         model: The model with shapes inferred; do not change it.
+        weights: Values of those initializers that hold none themselves.
         producers: Tensor name to the node that makes it.
         readers: Tensor name to the top-level nodes that read it, once per reading input.
         captured: Tensors that a subgraph (If, Loop, Scan) reads.
         names: Every tensor name in use, subgraphs included: a new tensor must not shadow one of theirs.
         outputs: Names of the graph outputs.
-        initializers: Name to TensorProto.
+        initializers: Name to TensorProto, which may be a placeholder: `array` and `tensor` give values.
     """
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto, weights: Mapping[str, Array] | None = None) -> None:
+        self.weights: Mapping[str, Array] = weights or {}
         self.model = shape_inference.infer_shapes(model, data_prop=True)
         graph = self.model.graph
         self.producers = {name: node for node in graph.node for name in node.output if name}
@@ -61,7 +64,16 @@ class GraphIndex:
 
     def array(self, name: str):  # type: ignore[no-untyped-def]
         """Value of an initializer as a numpy array."""
-        return numpy_helper.to_array(self.initializers[name])
+        return self.weights[name] if name in self.weights else numpy_helper.to_array(self.initializers[name])
+
+    def tensor(self, name: str) -> onnx.TensorProto:
+        """An initializer with its value in it."""
+        return numpy_helper.from_array(self.weights[name], name) if name in self.weights else self.initializers[name]
+
+    @property
+    def net(self) -> LightProto:
+        """Model and weights together."""
+        return LightProto(proto=self.model, weights=self.weights)
 
     def only_reader(self, name: str) -> onnx.NodeProto | None:
         """The single node that reads a tensor, when nobody else (output, subgraph) does."""

@@ -17,6 +17,7 @@ from fts_calibration.metrics.evaluate import evaluate
 from fts_calibration.metrics.reference_outputs import ReferenceOutputs
 from fts_calibration.statistics.statistics import Statistics
 from fts_converters.cache import StageCache
+from fts_converters.light_proto import serialized
 from fts_converters.quantize.encode_qdq import encode_qdq
 from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.units import Candidates
@@ -49,10 +50,9 @@ class Trials:
         self._exact_u8s8 = exact_u8s8
         self._cache = cache
         self._references: ReferenceOutputs | None = None
-        self._float_net = index.model.SerializeToString(deterministic=True)
         self._key = {
             "stage": "score",
-            "float_net": hashlib.sha256(self._float_net).hexdigest(),
+            "float_net": index.net.sha256(),
             "split": split_digest,
             "metrics": {n: b.metric for n, b in budgets.items()},
             "exact_u8s8": exact_u8s8,
@@ -62,7 +62,7 @@ class Trials:
     def scores(self, plan: Plan) -> tuple[Score, ...]:
         """Scores of all budgeted outputs under a plan."""
         encoded = encode_qdq(self._index, self._candidates, plan, self._statistics, self._dialect).model
-        data = encoded.SerializeToString(deterministic=True)
+        data = serialized(encoded, "the encoded graph")
         key = {**self._key, "encoded": hashlib.sha256(data).hexdigest()}
         known = self._cache.get(key)
         if known is None:
@@ -77,7 +77,9 @@ class Trials:
 
     def _run(self, encoded: bytes) -> tuple[Score, ...]:
         if self._references is None:
-            self._references = ReferenceOutputs(open_session(self._float_net), self._feeds())
+            net = self._index.net
+            float_session = open_session(net.proto.SerializeToString(), weights=net.weights)
+            self._references = ReferenceOutputs(float_session, self._feeds())
         session = open_session(encoded, exact_u8s8=self._exact_u8s8, what="the encoded graph")
 
         def run(feed: Feed) -> Feed:

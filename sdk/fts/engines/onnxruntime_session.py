@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
+import numpy as np
+
 from fts.engines.engine import Tensor
 from fts.engines.threads import available_cpus
 from fts.errors import EngineError, MissingDependencyError
@@ -63,9 +65,16 @@ if hasattr(os, "register_at_fork"):
 class OrtSession:
     """An ONNX graph in an onnxruntime session; an `Engine`."""
 
-    def __init__(self, session: _InferenceSession, version: str, errors: tuple[type[Exception], ...]) -> None:
+    def __init__(
+        self,
+        session: _InferenceSession,
+        version: str,
+        errors: tuple[type[Exception], ...],
+        weights: Mapping[str, Tensor] | None = None,
+    ) -> None:
         self._session = session
         self._errors = errors
+        self._weights = weights  # the session computes on these very arrays
         _live.add(self)
         self.name = f"onnxruntime {version} {_PROVIDER}"
         self.input_names = tuple(i.name for i in session.get_inputs())
@@ -80,12 +89,19 @@ class OrtSession:
 
 
 def open_session(
-    model: bytes, *, threads: int | None = None, exact_u8s8: bool = False, what: str = "the net"
+    model: bytes,
+    *,
+    weights: Mapping[str, Tensor] | None = None,
+    threads: int | None = None,
+    exact_u8s8: bool = False,
+    what: str = "the net",
 ) -> OrtSession:
     """Load an ONNX model.
 
     Args:
-        model: A serialized ONNX model without external data.
+        model: A serialized ONNX model; its external data is that of `weights` and no other.
+        weights: Values of initializers of the main graph that are external tensors, by name: how a net above 2 GiB is
+            loaded. Shared with the session, not copied.
         threads: Intra-op threads; None for the CPUs this process may use.
         exact_u8s8: Compute u8*s8 sums without 16-bit saturation, slower, on machines that saturate.
         what: Name of the model in messages.
@@ -104,11 +120,15 @@ def open_session(
     options.log_severity_level = 3
     if exact_u8s8:
         options.add_session_config_entry(EXACT_U8S8, "1")
+    given = {name: np.ascontiguousarray(values) for name, values in (weights or {}).items()}
     try:
+        if given:
+            values = [ort.OrtValue.ortvalue_from_numpy(v) for v in given.values()]
+            options.add_external_initializers(list(given), values)
         session = ort.InferenceSession(model, options, providers=[_PROVIDER])
     except errors as cause:
         raise EngineError(f"{what}: onnxruntime {ort.__version__} cannot load it: {_first_line(cause)}") from cause
-    return OrtSession(session, ort.__version__, errors)
+    return OrtSession(session, ort.__version__, errors, given)
 
 
 def onnxruntime_version() -> str:
