@@ -4,6 +4,7 @@
     weights       int8 where the dialect has the instructions; else uint8, z + 128, whose sums of u8*u8 products are exact on
                   any x86, or int8 as they are when none is beyond +-64: 2 * 255 * 64 still fits 16 bits
     bias          int32 on the scale s_in * s_w, which is how kernels read it
+    float results of a Conv come from ConvInteger, times s_in * s_w; its weights are uint8 always (exact, and packed ahead)
     Relu, Clip    a Clip of the integers behind the Q, or nothing where the grid ends there anyway
 
 An operator in float that reads DQ is kept from being fused by a Max of one tensor in front of it, as in `encode_qdq`.
@@ -99,6 +100,9 @@ class _Encoder:
 
     def _compute(self, unit: GivenUnit) -> None:
         node = unit.node
+        if node.op == "Conv" and unit.quantizer is None:
+            self._compute_to_float(unit)
+            return
         for position, dq in unit.operands.items():
             if position == unit.weight or constant(dq.inputs[0]) is not None:
                 node.inputs[position] = self._constant(dq, is_weight=position == unit.weight)
@@ -118,6 +122,36 @@ class _Encoder:
             raw = gs.Variable(self.names.unused(f"{integers.name}_raw"), dtype=np.dtype(np.uint8), shape=integers.shape)
             quantizer.outputs[0] = raw
             self.graph.nodes.append(self._clip(unit, raw, integers, f"{node.name}_clip"))
+
+    def _compute_to_float(self, unit: GivenUnit) -> None:
+        """Conv without a Q: ConvInteger, whose sums are exact, times s_in * s_w, plus the bias."""
+        node, data, weight = unit.node, grid_of(unit.operands[0]), grid_of(unit.operands[1])
+        assert data is not None and weight is not None
+        given = np.asarray(constant(unit.operands[1].inputs[0]))
+        integers, zero = self._stored(given, weight, is_weight=False)
+        shape = (-1, *[1] * (given.ndim - 2))
+        scale = np.broadcast_to(weight.scale * data.scale[0], (given.shape[0],)).astype(np.float32).reshape(shape)
+        output, shape_out = node.outputs[0], node.outputs[0].shape
+        node.op = "ConvInteger"
+        node.inputs = [
+            unit.operands[0].inputs[0],
+            self.names.constant(f"{node.name}_weight_given", integers),
+            unit.operands[0].inputs[2],
+            self.names.constant(f"{node.name}_weight_zero_point", zero.reshape(-1)[0]),
+        ]
+        sums = gs.Variable(self.names.unused(f"{node.name}_sums"), dtype=np.dtype(np.int32), shape=shape_out)
+        node.outputs = [sums]
+        real = self._float_op("Cast", [sums], node, shape_out, to=onnx.TensorProto.FLOAT)
+        real = self._float_op("Mul", [real, self.names.constant(f"{node.name}_step", scale)], node, shape_out)
+        if unit.bias is not None:
+            bias = unit.bias.astype(np.float32).reshape(shape)
+            real = self._float_op("Add", [real, self.names.constant(f"{node.name}_bias", bias)], node, shape_out)
+        real.inputs[0].outputs[0] = output
+
+    def _float_op(self, op: str, inputs: list[gs.Tensor], like: gs.Node, shape: Any, **attrs: Any) -> gs.Tensor:
+        output = gs.Variable(self.names.unused(f"{like.name}_{op}"), dtype=np.dtype(np.float32), shape=shape)
+        self.graph.nodes.append(gs.Node(op=op, name=output.name, attrs=attrs, inputs=inputs, outputs=[output]))
+        return output
 
     def _move(self, unit: GivenUnit) -> None:
         """The operator on integers, without DQ and Q."""

@@ -125,7 +125,7 @@ class _Writer:
 
     def constant(self, stem: str, values: npt.NDArray[Any]) -> str:
         name = self.fresh(stem)
-        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        self.constants.append(numpy_helper.from_array(np.asarray(values), name))
         return name
 
     def op(self, op_type: str, inputs: Sequence[str], output: str, name: str, **attributes: Any) -> str:

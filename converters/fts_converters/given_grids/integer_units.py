@@ -25,9 +25,10 @@ from fts_converters.passes.graph_reading import constant, only_reader, producer
 
 # The accumulator is int32; half of it is left for the sum of products.
 BIAS_LIMIT = 2**30
-# Operators whose kernel gives floats when no Q follows.
+# Operators whose kernel gives floats when no Q follows; a Conv does as ConvInteger.
 FLOAT_RESULT = frozenset({"Gemm", "MatMul"})
-NO_OUTPUT_SCALE = "the net gives no scale for its output, and none is made up"
+NO_OUTPUT_SCALE = "the net gives no scale of 8 bits that its output is read on alone, and none is made up"
+NO_GROUPED_FLOAT_RESULT = f"{NO_OUTPUT_SCALE}; an integer convolution in groups with float results is slower than float"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,7 +43,7 @@ class GivenUnit:
         bias: Its real values in float64, or None.
         activation: Relu or Clip between the operator and the Q, or None.
         bounds: What the activation clips to, as integers of the Q's grid; None when it changes nothing.
-        quantizer: The Q behind it; None when the kernel gives floats.
+        quantizer: The Q behind it; None when the kernel gives floats, the activation being left where it is.
     """
 
     node: gs.Node
@@ -204,10 +205,8 @@ def _with_output(graph: gs.Graph, unit: GivenUnit) -> GivenUnit | str:
         return replace(unit, quantizer=reader, activation=activation, bounds=None if is_idle else bounds)
     if unit.node.op in FLOAT_RESULT:
         return unit
-    if grid is not None:
-        return f"its output came with {'a scale a channel' if grid.axis is not None else grid.dtype}: no integer kernel writes that"
-    if any(is_q(r) for r in output.outputs):
-        return "its output is read in float too, so that no kernel may round it"
+    if unit.node.op == "Conv":
+        return NO_GROUPED_FLOAT_RESULT if unit.node.attrs.get("group", 1) != 1 else unit
     return NO_OUTPUT_SCALE
 
 
