@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from onnx import external_data_helper, helper, inliner, numpy_helper, shape_inference
 
 from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError
+from fts_converters.given_grids.integer_operators import spell_integer_operators
 from fts_converters.load_torch import is_torch_source, proto_from_torch
 from fts_converters.model import Model, model_from_proto
 from fts_converters.upgrade_opset import bring_opset_into_range, opset_of
@@ -64,10 +65,9 @@ def load_model(source: str) -> Model:
     _refuse_unknown_types(proto, path)
     _check(proto, path)
     _give_constants_their_type(proto)
-    _refuse_quantized(proto, path)
     _refuse_random(proto, path)
     _refuse_nan_weights(proto, path)
-    in_range = bring_opset_into_range(proto, path)
+    in_range = spell_integer_operators(bring_opset_into_range(proto, path), path, QUANTIZED.fullmatch)
     can_compare = in_range is not proto and opset_of(proto) >= OLDEST_RUNNABLE_OPSET
     return model_from_proto(in_range, source=path.name, source_sha256=digest, original=proto if can_compare else None)
 
@@ -181,15 +181,6 @@ def _refuse_private_domains(proto: onnx.ModelProto, path: Path) -> None:
                 op_type=node.op_type,
                 domain=node.domain,
                 engine="onnxruntime-cpu",
-            )
-
-
-def _refuse_quantized(proto: onnx.ModelProto, path: Path) -> None:
-    for node in _nodes(proto):
-        if QUANTIZED.fullmatch(node.op_type):
-            raise ModelError(
-                f"model {str(path)!r}, node {node.name or list(node.output)!r}: the net is already quantized "
-                f"({node.op_type}); this version converts float nets only. Pass the float net it was made from"
             )
 
 

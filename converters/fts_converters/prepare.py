@@ -27,6 +27,8 @@ from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
 from fts_converters.contract import InputContract, InputDecisions, decide_inputs, decide_outputs
 from fts_converters.freeze import freeze
+from fts_converters.given_grids.clean_given import cleaned_given, kept_text
+from fts_converters.given_grids.take_over import GivenNet, holds_grids
 from fts_converters.load import load_model
 from fts_converters.lower import lower
 from fts_converters.model import Model, model_from_proto, tensor_specs
@@ -55,6 +57,7 @@ class Prepared:
     candidates: Candidates
     statistics: Statistics
     moments: Mapping[str, Any]
+    given: GivenNet | None = None
 
 
 def prepare(
@@ -84,14 +87,22 @@ def prepare(
     freeze(model, decisions.shapes, decisions.frozen)
     name_nodes(model)  # before it is run: onnxruntime refuses two nodes of one name
     before = _as_it_came(model, decisions)
-    clean(model)
-    net = model.to_proto()
     sample = next(iter(data.feeds("calibrate")))
-    check_equivalent(before, net, sample, what=model.source)
-    index = GraphIndex(_lowered(net, request.target, model, warnings))
-    check_equivalent(net, index.model, sample, what=f"{model.source}, lowered for {request.target}")
+    if holds_grids(model):
+        given = cleaned_given(model, before, sample)
+        net = given.portable
+        index = GraphIndex(net)
+        warnings.add("given-scales-kept", kept_text(given))
+    else:
+        given = None
+        clean(model)
+        net = model.to_proto()
+        check_equivalent(before, net, sample, what=model.source)
+        index = GraphIndex(_lowered(net, request.target, model, warnings))
+        check_equivalent(net, index.model, sample, what=f"{model.source}, lowered for {request.target}")
     # MACs are those of the net as cleaned: what a lowering adds to get there (taps of zeros) is nobody's work.
-    candidates = replace(find_candidates(index, profile), macs=macs_by_node(GraphIndex(net)))
+    found = find_candidates(index, profile) if given is None else Candidates(units={}, reasons={}, macs={})
+    candidates = replace(found, macs=macs_by_node(GraphIndex(net)))
     progress.stage("calibrate", f"{data.count('calibrate')} files, {len(index.model.graph.node)} nodes")
     statistics, moments = _statistics(index, candidates, decisions.live, data, cache, progress)
     output_specs = tensor_specs(index.model.graph.output)
@@ -107,6 +118,7 @@ def prepare(
         candidates=candidates,
         statistics=statistics,
         moments=moments,
+        given=given,
     )
 
 

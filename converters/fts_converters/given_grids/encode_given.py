@@ -90,8 +90,7 @@ class _Encoder:
         dequantizers = [r for r in integers.outputs if is_dq(r)]
         self.given_dequantizers += dequantizers
         for node in (quantizer, *dequantizers):
-            grid = grid_of(node)
-            assert grid is not None
+            grid = _known(node)
             self.was_signed[id(node)] = grid.dtype == np.int8
             node.inputs = [node.inputs[0], *self._grid_tensors(node.name, grid.scale.reshape(()), self._u8_zero(grid))]
             node.attrs.clear()
@@ -125,8 +124,7 @@ class _Encoder:
 
     def _compute_to_float(self, unit: GivenUnit) -> None:
         """Conv without a Q: ConvInteger, whose sums are exact, times s_in * s_w, plus the bias."""
-        node, data, weight = unit.node, grid_of(unit.operands[0]), grid_of(unit.operands[1])
-        assert data is not None and weight is not None
+        node, data, weight = unit.node, _known(unit.operands[0]), _known(unit.operands[1])
         given = np.asarray(constant(unit.operands[1].inputs[0]))
         integers, zero = self._stored(given, weight, is_weight=False)
         shape = (-1, *[1] * (given.ndim - 2))
@@ -173,14 +171,17 @@ class _Encoder:
         return (grid.zero_point.reshape(()) + (SIGN if grid.dtype == np.int8 else 0)).astype(np.uint8)
 
     def _clip(self, unit: GivenUnit, source: gs.Tensor, output: gs.Tensor, name: str) -> gs.Node:
-        assert unit.bounds is not None and unit.quantizer is not None
+        assert unit.bounds is not None
+        assert unit.quantizer is not None
         shift = SIGN if self.was_signed[id(unit.quantizer)] else 0
         ends = [self.names.constant(f"{name}_end", np.array(b + shift, np.uint8)) for b in unit.bounds]
         return gs.Node(op="Clip", name=name, inputs=[source, *ends], outputs=[output])
 
     def _read(self, integers: gs.Tensor, like: gs.Node, reader: gs.Node) -> gs.Tensor:
         """A DQ of the reader's own: the group is then whole whoever else reads the integers."""
-        output = gs.Variable(self.names.unused(f"{integers.name}_for_{reader.name}"), dtype=np.dtype(np.float32), shape=integers.shape)
+        output = gs.Variable(
+            self.names.unused(f"{integers.name}_for_{reader.name}"), dtype=np.dtype(np.float32), shape=integers.shape
+        )
         return self._dequantize([integers, *like.inputs[1:]], output)
 
     def _dequantize(self, inputs: list[gs.Tensor], output: gs.Tensor, axis: int | None = None) -> gs.Tensor:
@@ -191,8 +192,7 @@ class _Encoder:
         return output
 
     def _constant(self, dq: gs.Node, *, is_weight: bool) -> gs.Tensor:
-        grid = grid_of(dq)
-        assert grid is not None
+        grid = _known(dq)
         if id(dq) not in self.constants:
             integers, zero = self._stored(np.asarray(constant(dq.inputs[0])), grid, is_weight=is_weight)
             scale = grid.scale if grid.axis is not None else grid.scale.reshape(())
@@ -201,7 +201,9 @@ class _Encoder:
         output = gs.Variable(self.names.unused(f"{dq.outputs[0].name}_given"), dtype=np.dtype(np.float32))
         return self._dequantize(list(self.constants[id(dq)]), output, grid.axis)
 
-    def _stored(self, integers: npt.NDArray[Any], grid: Grid, *, is_weight: bool) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    def _stored(
+        self, integers: npt.NDArray[Any], grid: Grid, *, is_weight: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Integers and zero point as the kernel reads them best; their difference is as given."""
         zero = grid.zero_point if grid.axis is not None else grid.zero_point.reshape(())
         wide = integers.astype(np.int32) - (SIGN if grid.dtype == np.uint8 else 0)
@@ -212,8 +214,8 @@ class _Encoder:
         return (wide + SIGN).astype(np.uint8), (signed_zero + SIGN).astype(np.uint8)
 
     def _bias(self, unit: GivenUnit) -> gs.Tensor:
-        weight, data = grid_of(unit.operands[1]), grid_of(unit.operands[0])
-        assert weight is not None and data is not None and unit.bias is not None
+        weight, data = _known(unit.operands[1]), _known(unit.operands[0])
+        assert unit.bias is not None
         scale = (weight.scale * data.scale[0]).astype(np.float32)
         values = np.rint(unit.bias / scale.astype(np.float64)).astype(np.int32)
         per_channel = weight.axis is not None
@@ -224,7 +226,9 @@ class _Encoder:
         output = gs.Variable(self.names.unused(f"{unit.node.name}_bias_real"), dtype=np.dtype(np.float32))
         return self._dequantize(tensors, output, 0 if per_channel else None)
 
-    def _grid_tensors(self, stem: str, scale: npt.NDArray[np.float32], zero: npt.NDArray[Any]) -> tuple[gs.Tensor, gs.Tensor]:
+    def _grid_tensors(
+        self, stem: str, scale: npt.NDArray[np.float32], zero: npt.NDArray[Any]
+    ) -> tuple[gs.Tensor, gs.Tensor]:
         return self.names.constant(f"{stem}_scale", scale), self.names.constant(f"{stem}_zero_point", zero)
 
     def _guard_float_readers(self, dequantizer: gs.Node) -> None:
@@ -238,3 +242,10 @@ class _Encoder:
         for reader in readers:
             reader.inputs = [guarded if t is tensor else t for t in reader.inputs]
         self.graph.nodes.append(gs.Node(op="Max", name=guarded.name, inputs=[tensor], outputs=[guarded]))
+
+
+def _known(node: gs.Node) -> Grid:
+    """The grid of a Q or DQ of a unit: `find_given_units` takes no other."""
+    grid = grid_of(node)
+    assert grid is not None
+    return grid

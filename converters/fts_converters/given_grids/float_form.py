@@ -70,7 +70,9 @@ class _Speller:
         self.dtype = integer_dtype(node)
         scale = node.inputs[1]
         value = constant(scale)
-        self.is_per_tensor = value.size == 1 if value is not None else rank(scale) == 0 or list(scale.shape or ()) == [1]
+        self.is_per_tensor = (
+            value.size == 1 if value is not None else rank(scale) == 0 or list(scale.shape or ()) == [1]
+        )
         self.real = np.dtype(np.float32) if scale.dtype is None else np.dtype(scale.dtype)
 
     @property
@@ -98,9 +100,18 @@ class _Speller:
         node.outputs.clear()
         node.inputs.clear()
         if is_output(self.graph, output) or not all(is_dq(r) and r.inputs[0] is output for r in output.outputs):
-            whole = self._plus(steps, zero)
-            self._append("Cast", [whole], output, to=onnx.helper.np_dtype_to_tensor_dtype(self.dtype))
+            self._spell_integers(self._plus(steps, zero), output, rounds)
         return steps, zero
+
+    def _spell_integers(self, whole: gs.Tensor, output: gs.Tensor, rounds: bool) -> None:
+        """Integers that others than a DQ read; an output of the continuous form is float, because a Cast would round."""
+        if not rounds and not output.outputs:
+            output.dtype = np.dtype(np.float32)
+            self._append("Identity", [whole], output)
+            return
+        if not rounds:
+            whole = self._op("Round", [whole], output.shape)
+        self._append("Cast", [whole], output, to=onnx.helper.np_dtype_to_tensor_dtype(self.dtype))
 
     def spell_dq(self, levels: tuple[gs.Tensor, gs.Tensor] | None) -> None:
         node, output = self.node, self.node.outputs[0]
@@ -191,6 +202,6 @@ class _Speller:
 
     def _append(self, op: str, inputs: list[gs.Tensor], output: gs.Tensor, **attrs: Any) -> None:
         stem = self.node.name or self.node.op
-        self.graph.nodes.append(gs.Node(op=op, name=self.names.unused(f"{stem}_{op}"), attrs=attrs, inputs=inputs, outputs=[output]))
-
-
+        self.graph.nodes.append(
+            gs.Node(op=op, name=self.names.unused(f"{stem}_{op}"), attrs=attrs, inputs=inputs, outputs=[output])
+        )

@@ -103,7 +103,7 @@ class _Writer:
         self._values = {t.name: t for g in (main, graph) for t in g.initializer}
         for node in (*main.node, *graph.node):
             if node.op_type == "Constant":
-                self._values.update({node.output[0]: a.t for a in node.attribute if a.name == "value"})
+                self._values.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
         self._types = {v.name: v.type.tensor_type.elem_type for v in (*main.input, *graph.input)}
         self._taken = {name for g in _graphs(main) for n in g.node for name in (*n.input, *n.output, n.name)}
         self._taken |= {v.name for g in _graphs(main) for v in (*g.input, *g.output, *g.initializer)}
@@ -284,7 +284,9 @@ SPELLED: Mapping[str, Callable[[onnx.NodeProto, _Writer], None]] = {
 
 def _with_standard_domain(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Q and DQ of com.microsoft to those of the standard; a net with 16 bits in them is raised to the opset that has them."""
-    contrib = [n for g in _graphs(proto.graph) for n in g.node if n.domain == MICROSOFT and n.op_type in (QUANTIZE, DEQUANTIZE)]
+    contrib = [
+        n for g in _graphs(proto.graph) for n in g.node if n.domain == MICROSOFT and n.op_type in (QUANTIZE, DEQUANTIZE)
+    ]
     if contrib and opset_of(proto) < OPSET_OF_16_BITS and _holds_16_bits(proto):
         try:
             raised = version_converter.convert_version(proto, OPSET_OF_16_BITS)
@@ -298,4 +300,6 @@ def _with_standard_domain(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _holds_16_bits(proto: onnx.ModelProto) -> bool:
-    return any(t.data_type in (TensorProto.INT16, TensorProto.UINT16) for g in _graphs(proto.graph) for t in g.initializer)
+    return any(
+        t.data_type in (TensorProto.INT16, TensorProto.UINT16) for g in _graphs(proto.graph) for t in g.initializer
+    )

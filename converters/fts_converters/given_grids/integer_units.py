@@ -56,9 +56,7 @@ class GivenUnit:
     quantizer: gs.Node | None = None
 
 
-def find_given_units(
-    graph: gs.Graph, profile: DeviceProfile
-) -> tuple[Mapping[str, GivenUnit], Mapping[str, str]]:
+def find_given_units(graph: gs.Graph, profile: DeviceProfile) -> tuple[Mapping[str, GivenUnit], Mapping[str, str]]:
     """Whole groups by the name of their operator, and the reason of every other operator but Q and DQ."""
     units: dict[str, GivenUnit] = {}
     reasons: dict[str, str] = {}
@@ -83,7 +81,9 @@ def _unit_of(graph: gs.Graph, node: gs.Node, profile: DeviceProfile) -> GivenUni
     if not reads_integers:
         return _why_float(node)
     if rule is None:
-        return profile.float_reasons.get(node.op) or f"{profile.engine} has no integer kernel for {node.op} in this place"
+        return (
+            profile.float_reasons.get(node.op) or f"{profile.engine} has no integer kernel for {node.op} in this place"
+        )
     if len(node.outputs) != 1:
         return f"{node.op} with several outputs has no integer kernel"
     if rule.role in ("passthrough", "activation"):
@@ -93,10 +93,14 @@ def _unit_of(graph: gs.Graph, node: gs.Node, profile: DeviceProfile) -> GivenUni
 
 
 def _why_float(node: gs.Node) -> str:
-    grids = [grid_of(m) for t in node.inputs if (m := producer(t, DEQUANTIZE)) is not None and constant(m.inputs[0]) is None]
+    grids = [
+        grid_of(m) for t in node.inputs if (m := producer(t, DEQUANTIZE)) is not None and constant(m.inputs[0]) is None
+    ]
     if not grids:
         return "the net gives no scale for what it reads: it came in float and stays so"
-    kinds = {"computed scales" if g is None else "a scale a channel" if g.axis is not None else str(g.dtype) for g in grids}
+    kinds = {
+        "computed scales" if g is None else "a scale a channel" if g.axis is not None else str(g.dtype) for g in grids
+    }
     return f"what it reads came with {', '.join(sorted(kinds))}, which no integer kernel reads"
 
 
@@ -139,7 +143,9 @@ def _mac_unit(node: gs.Node) -> GivenUnit | str:
     unit = GivenUnit(node=node, role="mac", operands={0: source, 1: weight}, weight=1)
     if node.op == "MatMul":
         return unit
-    if node.op == "Gemm" and (node.attrs.get("transA") or any(node.attrs.get(k, 1.0) != 1.0 for k in ("alpha", "beta"))):
+    if node.op == "Gemm" and (
+        node.attrs.get("transA") or any(node.attrs.get(k, 1.0) != 1.0 for k in ("alpha", "beta"))
+    ):
         return "Gemm with transA, alpha or beta has no integer kernel"
     return _with_bias(unit, source, grid, channels)
 
@@ -239,5 +245,3 @@ def _moving_unit(graph: gs.Graph, node: gs.Node) -> GivenUnit | str:
     if bounds is None:
         return "its bounds are computed"
     return GivenUnit(node=node, role="passthrough", operands={0: source}, quantizer=quantizer, bounds=bounds)
-
-

@@ -24,7 +24,9 @@ from fts_converters.passes.graph_reading import constant, is_output, only_reader
 from fts_converters.passes.name_nodes import name_nodes
 
 # Operators whose output holds values of their first input and nothing else.
-MOVING = frozenset({"DepthToSpace", "Flatten", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Transpose", "Unsqueeze"})
+MOVING = frozenset(
+    {"DepthToSpace", "Flatten", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Transpose", "Unsqueeze"}
+)
 # Of these, what keeps the order of all values: a tensor with one scale a channel may not pass them.
 RESHAPING = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 
@@ -48,6 +50,13 @@ def spread_grids(model: Model) -> None:
     for step in (_lift_integer_moves, _close_ends, _spread_forward, _spread_backward):
         step(model.graph, TensorNames(model.graph))
         finish(model.graph)
+    name_nodes(model)
+
+
+def lift_integer_moves(model: Model) -> None:
+    """The third line alone: what moves integers between Q and DQ moves real numbers."""
+    _lift_integer_moves(model.graph, TensorNames(model.graph))
+    finish(model.graph)
     name_nodes(model)
 
 
@@ -81,7 +90,9 @@ def _turn_constant(node: gs.Node, graph: gs.Graph, names: TensorNames) -> bool:
     operands = list(node.inputs[1:])
     node.outputs.clear()
     node.inputs.clear()
-    graph.nodes.append(gs.Node(op=node.op, attrs=dict(node.attrs), inputs=[maker.inputs[0], *operands], outputs=[moved]))
+    graph.nodes.append(
+        gs.Node(op=node.op, attrs=dict(node.attrs), inputs=[maker.inputs[0], *operands], outputs=[moved])
+    )
     graph.nodes.append(gs.Node(op=DEQUANTIZE, attrs=attrs, inputs=[moved, *maker.inputs[1:]], outputs=[output]))
     return True
 

@@ -19,7 +19,7 @@ from fts_converters.given_grids.encode_given import encode_given
 from fts_converters.given_grids.float_form import float_form
 from fts_converters.given_grids.grid import is_dq, is_q
 from fts_converters.given_grids.integer_units import find_given_units
-from fts_converters.given_grids.spread_grids import fold_integer_constants, spread_grids
+from fts_converters.given_grids.spread_grids import fold_integer_constants, lift_integer_moves, spread_grids
 from fts_converters.model import Model, model_from_proto
 from fts_converters.passes.graph_reading import constant
 from fts_converters.quantize.graph_index import GraphIndex
@@ -117,6 +117,7 @@ def take_over(cleaned: onnx.ModelProto, source: str) -> GivenNet:
 def continuous_form(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:
     """The net with its grids' ends and without their rounding."""
     model = _copy(proto, source)
+    lift_integer_moves(model)
     float_form(model, rounds=False)
     return model.to_proto()
 

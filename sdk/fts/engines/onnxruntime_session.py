@@ -34,6 +34,10 @@ aborts the process on a MatMulInteger that leaves out its zero points; neither c
 """
 
 
+NO_QDQ_FUSION = "session.disable_quant_qdq"
+"""Session option under which Q and DQ run as they stand, and DQ -> op -> Q in float: the reference of a net that has them."""
+
+
 class _NodeArg(Protocol):
     name: str
 
@@ -80,7 +84,12 @@ class OrtSession:
 
 
 def open_session(
-    model: bytes, *, threads: int | None = None, exact_u8s8: bool = False, what: str = "the net"
+    model: bytes,
+    *,
+    threads: int | None = None,
+    exact_u8s8: bool = False,
+    fuses_qdq: bool = True,
+    what: str = "the net",
 ) -> OrtSession:
     """Load an ONNX model.
 
@@ -88,6 +97,7 @@ def open_session(
         model: A serialized ONNX model without external data.
         threads: Intra-op threads; None for the CPUs this process may use.
         exact_u8s8: Compute u8*s8 sums without 16-bit saturation, slower, on machines that saturate.
+        fuses_qdq: Make integer kernels of DQ -> op -> Q; False runs each node as it stands.
         what: Name of the model in messages.
 
     Raises:
@@ -104,6 +114,8 @@ def open_session(
     options.log_severity_level = 3
     if exact_u8s8:
         options.add_session_config_entry(EXACT_U8S8, "1")
+    if not fuses_qdq:
+        options.add_session_config_entry(NO_QDQ_FUSION, "1")
     try:
         session = ort.InferenceSession(model, options, providers=[_PROVIDER])
     except errors as cause:
