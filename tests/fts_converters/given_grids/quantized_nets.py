@@ -79,8 +79,10 @@ class QdqNet:
             inputs.append(self.const(self.rng.uniform(-0.2, 0.2, out).astype(np.float32)))
         return self.op("Conv", inputs, kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4, group=group)
 
-    def model(self, *outputs: str, opset: int = 17, dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:
-        values = [helper.make_tensor_value_info(o, dtype, None) for o in outputs]
+    def model(
+        self, *outputs: str, opset: int = 17, dtype: int = TensorProto.FLOAT, shape: list[int] | None = None
+    ) -> onnx.ModelProto:
+        values = [helper.make_tensor_value_info(o, dtype, shape) for o in outputs]
         graph = helper.make_graph(self.nodes, "quantized", self.inputs, values, self.constants)
         imports = [helper.make_opsetid("", opset)]
         if any(n.domain for n in self.nodes):
@@ -167,7 +169,7 @@ def per_tensor_uint8_weights() -> onnx.ModelProto:
 
 
 def fake_quant() -> onnx.ModelProto:
-    """torch FakeQuantize with a reduced range: Q, a Clip of the integers, DQ; scales are Constant nodes; a transposed linear weight."""
+    """torch FakeQuantize with a reduced range: Q, Clip of the integers, DQ; scales from Constant nodes; a weight turned."""
     net = QdqNet(6)
 
     def constant(value: Any) -> str:
