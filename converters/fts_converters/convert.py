@@ -233,6 +233,7 @@ def _verify_and_pack(
             kernels=dict(verification.kernels.kernels),
             losses=found.losses,
             warnings=warnings.entries,
+            given_scales=None if prepared.given is None else prepared.given.count.to_json(),
         )
         progress.stage("pack", bundle.name)
         timings_s = progress.timings_s()

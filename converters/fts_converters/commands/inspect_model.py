@@ -38,8 +38,7 @@ def inspect_model(args: argparse.Namespace) -> int:
         "before": _facts(GraphIndex(proto)),
     }
     if holds_grids(model):
-        count = count_grids(model)
-        facts["given_scales"] = {"activations": count.activations, "constants": count.constants}
+        facts["given_scales"] = count_grids(model).to_json()
     try:
         decisions = decide_inputs(
             specs, Card(), PreprocessingFlags(), dict(parse_shape(t) for t in args.shape), WarningLog(is_quiet=True)

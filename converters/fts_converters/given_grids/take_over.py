@@ -55,6 +55,10 @@ class GridCount:
     activations: int
     constants: int
 
+    def to_json(self) -> dict[str, int]:
+        """For report.json and `fts inspect --json`."""
+        return {"activations": self.activations, "constants": self.constants}
+
     def __str__(self) -> str:
         return f"{_counted(self.activations, 'activation')} and {_counted(self.constants, 'constant')}"
 
