@@ -83,7 +83,7 @@ class _Speller:
 
     def spell_q(self, rounds: bool) -> tuple[gs.Tensor, gs.Tensor]:
         """Returns (q - zero_point as float, zero_point as float)."""
-        node, bounds = self.node, np.iinfo(self.dtype)  # type: ignore[arg-type]
+        node, bounds = self.node, np.iinfo(self.dtype)
         source = self._as_float(node.inputs[0], self.real)
         steps = self._op("Div", [source, self._scale()], node.inputs[0].shape)
         if rounds:

@@ -72,7 +72,8 @@ class Grid:
     def dequantized(self, integers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Real numbers of integers."""
         steps = integers.astype(np.int64) - self.along(self.zero_point, integers.ndim)
-        return (steps.astype(np.float32) * self.along(self.scale, integers.ndim)).astype(self.real)
+        real = steps.astype(np.float32) * self.along(self.scale, integers.ndim)
+        return np.asarray(real.astype(self.real))
 
     def along(self, values: npt.NDArray[Any], axes: int) -> npt.NDArray[Any]:
         """(C,) shaped so that it broadcasts against a tensor of so many axes."""

@@ -131,7 +131,7 @@ def _mac_unit(node: gs.Node) -> GivenUnit | str:
     if given is None:
         return "the net gives no scale for its weights"
     weight, grid = given
-    axis, channels = _output_channels(node, np.shape(constant(weight.inputs[0])))
+    axis, channels = _output_channels(node, np.asarray(constant(weight.inputs[0])).shape)
     if grid.dtype not in (np.int8, np.uint8) or grid.real != np.float32:
         return f"its weights came as {grid.dtype} for {grid.real}: no integer kernel reads them"
     if axis is None and grid.axis is not None:

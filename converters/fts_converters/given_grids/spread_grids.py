@@ -190,7 +190,7 @@ def _quantize(
 ) -> None:
     operands = list(like.inputs[1:])
     if not has_zero_point(like):  # Q would then make uint8, whatever DQ reads
-        zeros = np.zeros(np.shape(constant(like.inputs[1])), grid.dtype)
+        zeros = np.zeros(np.asarray(constant(like.inputs[1])).shape, grid.dtype)
         operands = [like.inputs[1], names.constant(f"{output.name}_zero_point", zeros)]
     axis = {} if grid.axis is None else {"axis": grid.axis}
     graph.nodes.append(gs.Node(op=QUANTIZE, attrs=axis, inputs=[source, *operands], outputs=[output]))
