@@ -23,12 +23,25 @@ from fts_converters.passes.graph_editing import TensorNames, finish
 from fts_converters.passes.graph_reading import constant, is_output, only_reader, producer
 from fts_converters.passes.name_nodes import name_nodes
 
-# Operators whose output holds values of their first input and nothing else.
+# Operators whose output holds values of their first input and nothing else, whatever their attributes.
 MOVING = frozenset(
     {"DepthToSpace", "Flatten", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Transpose", "Unsqueeze"}
 )
 # Of these, what keeps the order of all values: a tensor with one scale a channel may not pass them.
 RESHAPING = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+def _moves_values(node: gs.Node) -> bool:
+    """Whether the output holds values of the first input, and zeros at most."""
+    if node.domain or len(node.outputs) != 1:
+        return False
+    if node.op == "Resize":  # tf_crop_and_resize fills in a value of its own
+        coordinates = node.attrs.get("coordinate_transformation_mode", "half_pixel")
+        return bool(node.attrs.get("mode", "nearest") == "nearest" and coordinates != "tf_crop_and_resize")
+    if node.op == "Pad":
+        value = constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2].name else np.zeros(())
+        return node.attrs.get("mode", "constant") != "constant" or (value is not None and not value.any())
+    return node.op in MOVING
 
 
 def fold_integer_constants(model: Model) -> None:
@@ -149,7 +162,7 @@ def _close_ends(graph: gs.Graph, names: TensorNames) -> None:
 
 def _spread_forward(graph: gs.Graph, names: TensorNames) -> None:
     for node in list(graph.nodes):
-        if node.domain or node.op not in MOVING or len(node.outputs) != 1:
+        if not _moves_values(node):
             continue
         maker, output = producer(node.inputs[0], DEQUANTIZE), node.outputs[0]
         grid = grid_of(maker) if maker is not None and constant(maker.inputs[0]) is None else None
@@ -165,7 +178,7 @@ def _spread_forward(graph: gs.Graph, names: TensorNames) -> None:
 def _spread_backward(graph: gs.Graph, names: TensorNames) -> None:
     """In reverse order, so that a grid passes chains of moves."""
     for node in reversed(list(graph.nodes)):
-        if node.domain or node.op not in MOVING | {"Concat"} or len(node.outputs) != 1:
+        if not (_moves_values(node) or (node.op == "Concat" and not node.domain)):
             continue
         quantizer = only_reader(graph, node.outputs[0])
         grid = grid_of(quantizer) if quantizer is not None and is_q(quantizer) else None

@@ -161,6 +161,40 @@ def test_grids_cross_what_only_moves_values(take_over: TakeOver, make):
     assert set(moved.values()) == {"int8"}
 
 
+@pytest.mark.parametrize("side", ["grid in front", "grid behind"])
+@pytest.mark.parametrize("op_type", ["Resize", "Pad", "reflecting Pad", "Slice"])
+def test_grids_cross_what_has_no_integer_kernel_but_moves_values(take_over: TakeOver, op_type: str, side: str):
+    net = QdqNet(25)
+    h = net.op("Relu", [net.conv(net.qdq("x", 1 / 255, np.uint8(0)), 3, 8)])
+    h = net.qdq(h, 2 / 255, np.uint8(0)) if side == "grid in front" else h
+    if op_type == "Resize":
+        h = net.op("Resize", [h, "", net.const(np.array([1, 1, 2, 2], np.float32))], mode="nearest")
+    elif op_type == "Slice":
+        h = net.op("Slice", [h, *(net.const(np.array([v])) for v in (1, 9, 2))])
+    else:
+        mode = "reflect" if op_type == "reflecting Pad" else "constant"
+        h = net.op("Pad", [h, net.const(np.array([0, 0, 2, 2, 0, 0, 2, 2]))], mode=mode)
+    h = net.qdq(h, 2 / 255, np.uint8(0)) if side == "grid behind" else h
+    taken = take_over(net.model(net.qdq(net.conv(h, 8, 3), 3 / 255, np.uint8(128))))
+    assert taken.kernels.kernels["QLinearConv"] == 2
+    for a, b in zip(taken.references, taken.outputs, strict=True):
+        assert np.abs(a[0] - b[0]).max() <= ONE_STEP * 3 / 255
+
+
+@pytest.mark.parametrize("op_type", ["linear Resize", "Pad with ones"])
+def test_grids_do_not_cross_what_makes_new_values(take_over: TakeOver, op_type: str):
+    net = QdqNet(26)
+    h = net.qdq(net.op("Relu", [net.conv(net.qdq("x", 1 / 255, np.uint8(0)), 3, 8)]), 2 / 255, np.uint8(0))
+    if op_type == "linear Resize":
+        h = net.op("Resize", [h, "", net.const(np.array([1, 1, 2, 2], np.float32))], mode="linear")
+    else:
+        h = net.op("Pad", [h, net.const(np.array([0, 0, 2, 2, 0, 0, 2, 2])), net.const(np.float32(1))])
+    taken = take_over(net.model(net.qdq(net.conv(h, 8, 3), 3 / 255, np.uint8(128))))
+    assert [n.precision for n in taken.plan.nodes if n.op_type == "Conv"] == ["int8", "fp32"]
+    for a, b in zip(taken.references, taken.outputs, strict=True):
+        assert np.abs(a[0] - b[0]).max() <= ONE_STEP * 3 / 255
+
+
 def test_everything_of_an_integer_net_is_integer(take_over: TakeOver):
     taken = take_over(asymmetric())
     assert {n.precision for n in taken.plan.nodes} == {"int8"}

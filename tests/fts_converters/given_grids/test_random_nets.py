@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 from tests.fts_converters.given_grids.conftest import TakeOver
 from tests.fts_converters.given_grids.quantized_nets import Arrays, quantized_by_onnxruntime
 from tests.fts_converters.quantize.test_random_graphs import SIDE, nets
+from tests.generators.run_plain import run_plain
 
 from fts.engines.onnxruntime_session import open_session
 from fts.errors import EngineError
 
 quantization = pytest.importorskip("onnxruntime.quantization")
-# Root mean square of the difference, of the output's range: half a step of 8 bits. Kernels round some ties the other way.
+# Root mean square of the difference, of the output's range. The encoded graph as it is written: half a step of 8 bits, a few
+# elements fall over because the bias is rounded. As kernels run it: they round some ties the other way in every layer, and
+# convolutions with a gain above 1 make steps of a step: 0.85 steps were seen in 36 elements.
 HALF_A_STEP = 0.5 / 255
+KERNELS = 3 / 255
 
 
 def with_plain_names(net: onnx.ModelProto) -> onnx.ModelProto:
@@ -66,14 +70,19 @@ def _check(take_over: TakeOver, net: onnx.ModelProto, how: dict[str, object], di
     planned = {n.name for n in taken.plan.nodes if n.precision == "int8" and n.macs}
     assert set(taken.kernels.integer_nodes) == planned
     assert taken.kernels.unmatched == ()
-    for reference, output in zip(references, taken.outputs, strict=True):
-        for a, b in zip(reference, output, strict=True):
-            assert a.shape == b.shape
-            span = float(np.ptp(a)) or float(np.abs(a).max()) or 1.0
-            # A net whose output has few steps moves by a whole one where one element falls over.
-            coarse = max(HALF_A_STEP, 1 / (10 * len(np.unique(a))))
-            assert np.sqrt(np.mean((a - b) ** 2)) <= coarse * span
+    as_written = [run_plain(taken.encoded, s) for s in samples]
+    for outputs, bound in ((as_written, HALF_A_STEP), (taken.outputs, KERNELS)):
+        for reference, output in zip(references, outputs, strict=True):
+            assert all(_off(a, b) <= bound for a, b in zip(reference, output, strict=True))
     return True
+
+
+def _off(reference: np.ndarray, output: np.ndarray) -> float:
+    """Root mean square of the difference, of the range; an output with few steps moves by a whole one where one falls over."""
+    assert (reference.shape, reference.dtype) == (output.shape, output.dtype)
+    span = float(np.ptp(reference)) or float(np.abs(reference).max()) or 1.0
+    coarse = max(1.0, 1 / (10 * len(np.unique(reference)) * HALF_A_STEP))
+    return float(np.sqrt(np.mean((reference - output) ** 2))) / span / coarse
 
 
 @pytest.mark.parametrize("dialect", ["any", "vnni"])
