@@ -25,13 +25,14 @@ from fts.vocabulary.manifest import OutputEntry
 from fts_calibration.dataset.calibration_set import Split
 from fts_calibration.metrics.budget import Budget, default_budget
 from fts_converters.cache import StageCache, cache_folder
+from fts_converters.given_grids.take_over import encoded_given, plan_given
 from fts_converters.golden import GoldenSample, synthetic_samples
 from fts_converters.judge import as_it_runs, budget_text, missed_conditions, warn_about
 from fts_converters.light_proto import serialized
 from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versions
 from fts_converters.prepare import Prepared, feeds_digest, prepare
 from fts_converters.progress import Progress
-from fts_converters.quantize.encode_qdq import encode_qdq
+from fts_converters.quantize.encode_qdq import Encoded, encode_qdq
 from fts_converters.quantize.plan_nodes import plan_nodes
 from fts_converters.quantize.search_budget import SearchResult, UnitLoss, search_budget
 from fts_converters.quantize.trials import Trials, open_trials
@@ -87,7 +88,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     budgets = _budgets(request, prepared.outputs)
     exact = not set(dialect.isa) <= available_isa()
     found = _search(request, prepared, profile, dialect, budgets, exact, cache, progress)
-    encoded = encode_qdq(prepared.index, prepared.candidates, found.plan, prepared.statistics, dialect)
+    encoded = _encode(prepared, found, profile, dialect)
     for node, text in encoded.notes:
         warnings.add("weight-scale-enlarged", f"{node!r}: {text}")
     contents = Contents(
@@ -101,6 +102,12 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
         provenance=_provenance(request, prepared, dialect),
     )
     return _verify_and_pack(request, prepared, contents, found, budgets, warnings, progress)
+
+
+def _encode(prepared: Prepared, found: SearchResult, profile: DeviceProfile, dialect: Dialect) -> Encoded:
+    if prepared.given is not None:
+        return Encoded(model=encoded_given(prepared.given, profile, dialect), notes=())
+    return encode_qdq(prepared.index, prepared.candidates, found.plan, prepared.statistics, dialect)
 
 
 def _isa(request: ConvertRequest) -> str:
@@ -124,6 +131,9 @@ def _search(
     cache: StageCache,
     progress: Progress,
 ) -> SearchResult:
+    given = prepared.given
+    if given is not None and request.is_budget_none:
+        return SearchResult(plan=plan_given(given, profile, dialect), scores=(), is_met=True, losses=(), tried=0)
     if request.is_budget_none:
         plan = plan_nodes(prepared.index, prepared.candidates, profile, dialect, kept_float={})
         return SearchResult(plan=plan, scores=(), is_met=True, losses=(), tried=0)
@@ -140,6 +150,11 @@ def _search(
         cache=cache,
     )
     with open_trials(trials):
+        if given is not None:  # nothing to search: what is integer was decided by whoever quantized the net
+            scores = trials.scores_of(encoded_given(given, profile, dialect))
+            is_met = all(s.margin >= 0 for s in scores)
+            plan = plan_given(given, profile, dialect)
+            return SearchResult(plan=plan, scores=scores, is_met=is_met, losses=(), tried=1)
         return search_budget(
             prepared.index,
             prepared.candidates,
@@ -168,7 +183,7 @@ def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -
         "source": prepared.model.source,
         "model_sha256": prepared.model.source_sha256,
         "calibration_sha256": prepared.data.digest,
-        "calibrator": "min-max",
+        "calibrator": "min-max" if prepared.given is None else "none: the scales came with the net",
         "tools": tool_versions(),
         "options": {
             "budget": request.budget_text or "default",
@@ -222,6 +237,7 @@ def _verify_and_pack(
             kernels=dict(verification.kernels.kernels),
             losses=found.losses,
             warnings=warnings.lasting_entries,
+            given_scales=None if prepared.given is None else prepared.given.count.to_json(),
         )
         progress.stage("pack", bundle.name)
         timings_s = progress.timings_s()

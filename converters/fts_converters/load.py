@@ -20,6 +20,7 @@ from onnx import helper, inliner, numpy_helper, shape_inference
 from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError
 from fts_converters import light_proto
 from fts_converters.external_data import array_from_bytes, is_external, read_external, refuse_outside_folder
+from fts_converters.given_grids.integer_operators import spell_integer_operators
 from fts_converters.light_proto import (
     Array,
     LightProto,
@@ -86,10 +87,9 @@ def load_model(source: str) -> Model:
     del proto, external  # the values live in `net` alone from here on
     _check(net, path)
     _give_constants_their_type(net.proto)
-    _refuse_quantized(net.proto, path)
     _refuse_random(net.proto, path)
     _refuse_nan_weights(net, path)
-    in_range = bring_opset_into_range(net.proto, path)
+    in_range = spell_integer_operators(bring_opset_into_range(net.proto, path), path, QUANTIZED.fullmatch)
     can_compare = in_range is not net.proto and opset_of(net.proto) >= OLDEST_RUNNABLE_OPSET
     return model_from_light(
         LightProto(proto=in_range, weights=net.weights),
@@ -230,15 +230,6 @@ def _refuse_private_domains(proto: onnx.ModelProto, path: Path) -> None:
                 op_type=node.op_type,
                 domain=node.domain,
                 engine="onnxruntime-cpu",
-            )
-
-
-def _refuse_quantized(proto: onnx.ModelProto, path: Path) -> None:
-    for node in _nodes(proto):
-        if QUANTIZED.fullmatch(node.op_type):
-            raise ModelError(
-                f"model {str(path)!r}, node {node.name or list(node.output)!r}: the net is already quantized "
-                f"({node.op_type}); this version converts float nets only. Pass the float net it was made from"
             )
 
 

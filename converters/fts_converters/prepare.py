@@ -25,7 +25,9 @@ from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
 from fts_converters.contract import InputContract, InputDecisions, decide_inputs, decide_outputs
 from fts_converters.freeze import freeze
-from fts_converters.light_proto import LightProto
+from fts_converters.given_grids.clean_given import cleaned_given, kept_text
+from fts_converters.given_grids.take_over import GivenNet, holds_grids
+from fts_converters.light_proto import LightProto, light_from_proto
 from fts_converters.load import load_model
 from fts_converters.lower import lower
 from fts_converters.model import Model, model_from_light, tensor_specs
@@ -54,6 +56,7 @@ class Prepared:
     candidates: Candidates
     statistics: Statistics
     moments: Mapping[str, Any]
+    given: GivenNet | None = None
 
 
 def prepare(
@@ -83,18 +86,29 @@ def prepare(
     freeze(model, decisions.shapes, decisions.frozen)
     name_nodes(model)  # before it is run: onnxruntime refuses two nodes of one name
     before = _as_it_came(model, decisions)
-    clean(model)
-    net = model.to_light()
-    refuse_larger_than_bundle(net, model.source)
     sample = next(iter(data.feeds("calibrate")))
-    check_equivalent(before, net, sample, what=model.source)
-    del before  # compared once; this and the next hold weights that the cleaned net no longer has
+    if holds_grids(model):
+        given = cleaned_given(model, before, sample)
+        portable = onnx.ModelProto()
+        portable.CopyFrom(given.portable)
+        net = light_from_proto(portable)
+        refuse_larger_than_bundle(net, model.source)
+        index = GraphIndex(net.proto, net.weights)
+        warnings.add("given-scales-kept", kept_text(given))
+    else:
+        given = None
+        clean(model)
+        net = model.to_light()
+        refuse_larger_than_bundle(net, model.source)
+        check_equivalent(before, net, sample, what=model.source)
+        lowered = _lowered(net, request.target, model, warnings)
+        index = GraphIndex(lowered.proto, lowered.weights)
+        check_equivalent(net, index.net, sample, what=f"{model.source}, lowered for {request.target}")
+    del before  # compared once; it holds weights that the cleaned net no longer has
     model.original = None
-    lowered = _lowered(net, request.target, model, warnings)
-    index = GraphIndex(lowered.proto, lowered.weights)
-    check_equivalent(net, index.net, sample, what=f"{model.source}, lowered for {request.target}")
     # MACs are those of the net as cleaned: what a lowering adds to get there (taps of zeros) is nobody's work.
-    candidates = replace(find_candidates(index, profile), macs=macs_by_node(GraphIndex(net.proto)))
+    found = find_candidates(index, profile) if given is None else Candidates(units={}, reasons={}, macs={})
+    candidates = replace(found, macs=macs_by_node(GraphIndex(net.proto)))
     progress.stage("calibrate", f"{data.count('calibrate')} files, {len(index.model.graph.node)} nodes")
     statistics, moments = _statistics(index, candidates, decisions.live, data, cache, progress)
     output_specs = tensor_specs(index.model.graph.output)
@@ -110,6 +124,7 @@ def prepare(
         candidates=candidates,
         statistics=statistics,
         moments=moments,
+        given=given,
     )
 
 

@@ -48,8 +48,9 @@ def report_json(
     losses: Sequence[UnitLoss],
     warnings: Sequence[tuple[str, str]],
     histograms: Sequence[Mapping[str, Any]] = (),
+    given_scales: Mapping[str, int] | None = None,
 ) -> str:
-    """The report as text, keys sorted, the same for the same conversion."""
+    """The report as text, keys sorted, the same for the same conversion; `given_scales` only for a net that came with some."""
     report = {
         "target": target,
         "dialect": dialect,
@@ -87,6 +88,8 @@ def report_json(
         "histograms": list(histograms),
         "warnings": [{"id": i, "text": t} for i, t in warnings],
     }
+    if given_scales is not None:
+        report["given_scales"] = dict(given_scales)
     return json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -212,21 +212,6 @@ def test_a_private_operator_names_node_operator_and_domain(save, place):
     assert all(word in str(error) for word in ("align_faces", "AlignCrop", "acme.face"))
 
 
-@pytest.mark.parametrize(
-    ("op_type", "domain"),
-    [
-        ("QuantizeLinear", ""), ("DequantizeLinear", ""), ("DynamicQuantizeLinear", ""), ("QLinearConv", ""),
-        ("MatMulInteger", ""), ("QLinearAdd", "com.microsoft"), ("QGemm", "com.microsoft"), ("MatMulNBits", "com.microsoft"),
-        ("DynamicQuantizeMatMul", "com.microsoft"),
-    ],
-)  # fmt: skip
-def test_a_quantized_net_is_refused(op_type, domain):
-    model = net()
-    model.graph.node.append(helper.make_node(op_type, ["x"], ["k"], name="q7", domain=domain))
-    with pytest.raises(ModelError, match=rf"node 'q7': the net is already quantized \({op_type}\)"):
-        load._refuse_quantized(model, Path("net.onnx"))
-
-
 @pytest.mark.parametrize("op_type", ["Conv", "QuickGelu", "FusedMatMul", "Gelu", "Attention", "MatMul"])
 def test_float_operators_are_not_taken_for_quantized_ones(op_type):
     assert not load.QUANTIZED.fullmatch(op_type)

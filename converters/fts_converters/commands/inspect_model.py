@@ -12,6 +12,7 @@ from fts.errors import CardError, ShapeError
 from fts_converters.card import Card
 from fts_converters.contract import decide_inputs
 from fts_converters.freeze import freeze
+from fts_converters.given_grids.take_over import GridCount, count_grids, holds_grids
 from fts_converters.load import load_model
 from fts_converters.macs import macs_of
 from fts_converters.model import tensor_specs
@@ -36,6 +37,8 @@ def inspect_model(args: argparse.Namespace) -> int:
         ],
         "before": _facts(GraphIndex(proto)),
     }
+    if holds_grids(model):
+        facts["given_scales"] = count_grids(model).to_json()
     try:
         decisions = decide_inputs(
             specs, Card(), PreprocessingFlags(), dict(parse_shape(t) for t in args.shape), WarningLog(is_quiet=True)
@@ -86,6 +89,11 @@ def _print(facts: dict[str, Any], *, nodes: bool) -> None:
     for kind in ("inputs", "outputs"):
         for t in facts[kind]:
             print(f"{kind[:-1]:<11}{t['name']}  {t['dtype']} {'x'.join(map(str, t['shape'])) or 'scalar'}")
+    if "given_scales" in facts:
+        count = facts["given_scales"]
+        print(
+            f"scales     {GridCount(**count)} come with the net (QuantizeLinear, DequantizeLinear); a conversion keeps them"
+        )
     for label in ("before", "after"):
         if label not in facts:
             continue

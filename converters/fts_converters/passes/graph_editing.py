@@ -96,8 +96,8 @@ class TensorNames:
         return name
 
     def constant(self, stem: str, values: npt.NDArray[Any]) -> gs.Constant:
-        """A new initializer."""
-        return gs.Constant(self.unused(stem), np.ascontiguousarray(values))
+        """A new initializer; a scalar stays one."""
+        return gs.Constant(self.unused(stem), np.asarray(values, order="C"))
 
     def variable(self, stem: str, like: gs.Tensor, shape: Any = None) -> gs.Variable:
         """A new tensor of another's type."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 
 from fts.engines.onnxruntime_session import onnxruntime_version, open_session
 from fts.vocabulary.dialect import Dialect
@@ -61,7 +62,10 @@ class Trials:
 
     def scores(self, plan: Plan) -> tuple[Score, ...]:
         """Scores of all budgeted outputs under a plan."""
-        encoded = encode_qdq(self._index, self._candidates, plan, self._statistics, self._dialect).model
+        return self.scores_of(encode_qdq(self._index, self._candidates, plan, self._statistics, self._dialect).model)
+
+    def scores_of(self, encoded: onnx.ModelProto) -> tuple[Score, ...]:
+        """Scores of all budgeted outputs of an encoded graph."""
         data = serialized(encoded, "the encoded graph")
         key = {**self._key, "encoded": hashlib.sha256(data).hexdigest()}
         known = self._cache.get(key)

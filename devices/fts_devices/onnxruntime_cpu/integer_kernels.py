@@ -31,7 +31,8 @@ INTEGER_MAC_KERNELS = frozenset(
 # Words in the names of operators that multiply and sum; those of them not above run in float.
 MAC_WORDS = ("Conv", "Gemm", "MatMul")
 # The channels-last transformer of onnxruntime renames a node it moves: seen as "NAME_token_7" (1.32), "NAME_nhwc..." before.
-RENAMED = re.compile(r"^(?P<name>.+)(_token_\d+|_nhwc\w*|_NhwcTransformed\w*)$")
+# A MatMul that it joins with the Add behind it becomes "NAME/MatMulAddFusion".
+RENAMED = re.compile(r"^(?P<name>.+)(_token_\d+|_nhwc\w*|_NhwcTransformed\w*|/MatMulAddFusion)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

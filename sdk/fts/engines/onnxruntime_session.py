@@ -36,6 +36,10 @@ aborts the process on a MatMulInteger that leaves out its zero points; neither c
 """
 
 
+NO_QDQ_FUSION = "session.disable_quant_qdq"
+"""Session option under which Q and DQ run as they stand, and DQ -> op -> Q in float: the reference of a net that has them."""
+
+
 class _NodeArg(Protocol):
     name: str
 
@@ -94,6 +98,7 @@ def open_session(
     weights: Mapping[str, Tensor] | None = None,
     threads: int | None = None,
     exact_u8s8: bool = False,
+    fuses_qdq: bool = True,
     what: str = "the net",
 ) -> OrtSession:
     """Load an ONNX model.
@@ -104,6 +109,7 @@ def open_session(
             loaded. Shared with the session, not copied.
         threads: Intra-op threads; None for the CPUs this process may use.
         exact_u8s8: Compute u8*s8 sums without 16-bit saturation, slower, on machines that saturate.
+        fuses_qdq: Make integer kernels of DQ -> op -> Q; False runs each node as it stands.
         what: Name of the model in messages.
 
     Raises:
@@ -120,6 +126,8 @@ def open_session(
     options.log_severity_level = 3
     if exact_u8s8:
         options.add_session_config_entry(EXACT_U8S8, "1")
+    if not fuses_qdq:
+        options.add_session_config_entry(NO_QDQ_FUSION, "1")
     given = {name: np.ascontiguousarray(values) for name, values in (weights or {}).items()}
     try:
         if given:
