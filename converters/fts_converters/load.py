@@ -89,7 +89,7 @@ def load_model(source: str) -> Model:
     _give_constants_their_type(net.proto)
     _refuse_random(net.proto, path)
     _refuse_nan_weights(net, path)
-    in_range = spell_integer_operators(bring_opset_into_range(net.proto, path), path, QUANTIZED.fullmatch)
+    in_range = spell_integer_operators(bring_opset_into_range(net.proto, path), path, QUANTIZED.fullmatch, net.weights)
     can_compare = in_range is not net.proto and opset_of(net.proto) >= OLDEST_RUNNABLE_OPSET
     return model_from_light(
         LightProto(proto=in_range, weights=net.weights),

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import onnx
+
 from fts.engines.onnxruntime_session import onnxruntime_version
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.manifest import OutputEntry

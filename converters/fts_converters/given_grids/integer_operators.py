@@ -38,7 +38,10 @@ class _Refused(Exception):
 
 
 def spell_integer_operators(
-    proto: onnx.ModelProto, path: Path, is_quantized: Callable[[str], object]
+    proto: onnx.ModelProto,
+    path: Path,
+    is_quantized: Callable[[str], object],
+    weights: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> onnx.ModelProto:
     """Spell every quantized operator.
 
@@ -46,6 +49,7 @@ def spell_integer_operators(
         proto: A valid model without functions; changed in place.
         path: Its file, for messages.
         is_quantized: Whether an operator type is one of a quantized net.
+        weights: Values of initializers that are placeholders in `proto` (`LightProto`).
 
     Returns:
         The model, or a copy in a newer opset where 16-bit Q/DQ of com.microsoft came with an older one.
@@ -54,7 +58,7 @@ def spell_integer_operators(
         ModelError: An operator that cannot be spelled, by name.
     """
     for graph in _graphs(proto.graph):
-        _spell_graph(graph, proto.graph, path, is_quantized)
+        _spell_graph(graph, proto.graph, path, is_quantized, weights or {})
     return _with_standard_domain(proto)
 
 
@@ -68,11 +72,15 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _spell_graph(
-    graph: onnx.GraphProto, main: onnx.GraphProto, path: Path, is_quantized: Callable[[str], object]
+    graph: onnx.GraphProto,
+    main: onnx.GraphProto,
+    path: Path,
+    is_quantized: Callable[[str], object],
+    weights: Mapping[str, npt.NDArray[Any]],
 ) -> None:
     if not any(is_quantized(node.op_type) for node in graph.node):
         return
-    writer = _Writer(graph, main)
+    writer = _Writer(graph, main, weights)
     for node in graph.node:
         if not is_quantized(node.op_type):
             writer.nodes.append(node)
@@ -97,7 +105,8 @@ def _spell_graph(
 
 
 class _Writer:
-    def __init__(self, graph: onnx.GraphProto, main: onnx.GraphProto) -> None:
+    def __init__(self, graph: onnx.GraphProto, main: onnx.GraphProto, weights: Mapping[str, npt.NDArray[Any]]) -> None:
+        self._weights = weights
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self._values = {t.name: t for g in (main, graph) for t in g.initializer}
@@ -109,6 +118,8 @@ class _Writer:
         self._taken |= {v.name for g in _graphs(main) for v in (*g.input, *g.output, *g.initializer)}
 
     def value(self, name: str) -> npt.NDArray[Any] | None:
+        if name in self._weights:
+            return self._weights[name]
         return numpy_helper.to_array(self._values[name]) if name in self._values else None
 
     def elem_type(self, name: str) -> int:

@@ -75,7 +75,7 @@ def take_over(tmp_path_factory: pytest.TempPathFactory) -> TakeOver:
         freeze(model, {n: a.shape for n, a in samples[0].items()}, {})
         name_nodes(model)
         assert holds_grids(model)
-        before = model.original or model.to_proto()
+        before = model.original or model.to_light()
         given = cleaned_given(model, before, samples[0])
         plan = plan_given(given, profile, form)
         encoded = encoded_given(given, profile, form)
