@@ -20,7 +20,7 @@ NEAREST: Mapping[str, str] = {
     "Gather": "constant indices",
     "GatherElements": "constant indices",
     "GatherND": "constant indices",
-    "CumSum": f"a constant axis",
+    "CumSum": "a constant axis",
     "NonMaxSuppression": "the net cut in front of it, boxes and scores as outputs",
     "NonZero": "a mask of fixed size in its place",
     "Loop": "a known trip count, so that it is unrolled",
