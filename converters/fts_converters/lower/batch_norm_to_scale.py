@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
@@ -17,9 +17,9 @@ from fts_converters.passes.graph_reading import constant
 DEFAULT_EPSILON = 1e-5
 
 
-def batch_norm_to_scale(model: Model, wanted: Wanted = every_node) -> PassResult:
+def batch_norm_to_scale(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Replaces every wanted BatchNormalization."""
-    return lower_each(model, ("BatchNormalization",), _replace, wanted)
+    return lower_each(model, ("BatchNormalization",), _replace, choice)
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
@@ -21,9 +21,9 @@ from fts_converters.passes.graph_reading import scalar
 MOST_SIZE = 1024
 
 
-def cum_sum_to_matmul(model: Model, wanted: Wanted = every_node) -> PassResult:
+def cum_sum_to_matmul(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Replaces every wanted CumSum."""
-    return lower_each(model, ("CumSum",), _replace, wanted)
+    return lower_each(model, ("CumSum",), _replace, choice)
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import onnx_graphsurgeon as gs
@@ -15,45 +16,67 @@ from fts_converters.passes.graph_reading import label, static_shape
 
 # What the loader raises every net to.
 FIRST_OPSET = 13
-Wanted = Callable[[gs.Node], bool]
 # The value that the node's output gets, or why the node was left alone.
 Replacement = Callable[[NewNodes, gs.Node], "gs.Tensor | str"]
+
+
+def _any(_node: gs.Node) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which nodes a lowering is kept to.
+
+    Attributes:
+        is_wanted: Whether to replace a node.
+        is_taken: Whether a node may stand in a replacement: the engine has to take all of it, or nothing is gained.
+    """
+
+    is_wanted: Callable[[gs.Node], bool] = _any
+    is_taken: Callable[[gs.Node], bool] = _any
+
+    def where(self, condition: Callable[[gs.Node], bool]) -> Choice:
+        """Of the wanted nodes those that meet a condition."""
+        return replace(self, is_wanted=lambda node: condition(node) and self.is_wanted(node))
+
+
+ALL_NODES = Choice()
 
 
 class Lowering(Protocol):
     """A pass that can be kept to some nodes."""
 
-    def __call__(self, model: Model, wanted: Wanted = ...) -> PassResult:
-        """Change the wanted nodes that can be."""
+    def __call__(self, model: Model, choice: Choice = ALL_NODES) -> PassResult:
+        """Replace the chosen nodes that can be."""
         ...
 
 
-def every_node(_node: gs.Node) -> bool:
-    """No choice."""
-    return True
-
-
-def lower_each(model: Model, ops: Collection[str], replace: Replacement, wanted: Wanted) -> PassResult:
+def lower_each(model: Model, ops: Collection[str], replacement: Replacement, choice: Choice) -> PassResult:
     """Replace nodes of some operators of the default domain.
 
     Args:
         model: Changed in place.
         ops: ONNX operators.
-        replace: Writes the replacement of one node; what it wrote is taken back when it returns a reason.
-        wanted: Which nodes to look at.
+        replacement: Writes what stands for one node; it is taken back when a reason comes with it, or the engine does not
+            take it.
+        choice: Which nodes to look at.
     """
     graph = model.graph
     refusals = []
     is_changed = False
     names: TensorNames | None = None
     for node in [n for n in graph.nodes if n.op in ops and not n.domain]:
-        if not wanted(node):
+        if not choice.is_wanted(node):
             continue
         reason = _reason_before(graph, node)
         if not reason:
             names = names or TensorNames(graph)
             nodes = NewNodes(graph, names, node)
-            value = replace(nodes, node)
+            value = replacement(nodes, node)
+            if not isinstance(value, str):
+                bad = next((m.op for m in nodes.made if not choice.is_taken(m)), None)
+                value = value if bad is None else f"its replacement needs {bad} in a form that the engine does not take"
             if isinstance(value, str):
                 nodes.discard()
                 reason = value

@@ -20,7 +20,7 @@ from math import prod
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
@@ -29,9 +29,19 @@ Labels = tuple[str, ...]
 ELLIPSIS = "..."
 
 
-def einsum_to_matmul(model: Model, wanted: Wanted = every_node) -> PassResult:
+def einsum_to_matmul(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Replaces every wanted Einsum."""
-    return lower_each(model, ("Einsum",), _replace, wanted)
+    return lower_each(model, ("Einsum",), _replace, choice)
+
+
+def is_matrix_product(node: gs.Node) -> bool:
+    """Two operands with a letter to sum over and one that only one of them has: a MatMul and no more."""
+    left, arrow, right = str(node.attrs["equation"]).replace(" ", "").partition("->")
+    terms = [set(t.replace(ELLIPSIS, "")) for t in left.split(",")]
+    if len(terms) != 2 or any(len(t) != len(set(t)) for t in left.replace(ELLIPSIS, "").split(",")):
+        return False
+    shared = terms[0] & terms[1]
+    return bool(shared - set(right) if arrow else shared) and terms[0] != terms[1]
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

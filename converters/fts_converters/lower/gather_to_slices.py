@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.lower.pieces import MOST_PIECES, pick_rows, runs_of
 from fts_converters.model import Model
@@ -22,9 +22,9 @@ from fts_converters.passes.contract import PassResult
 from fts_converters.passes.graph_reading import constant
 
 
-def gather_to_slices(model: Model, wanted: Wanted = every_node) -> PassResult:
+def gather_to_slices(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Replaces every wanted Gather, GatherElements and GatherND."""
-    return lower_each(model, ("Gather", "GatherElements", "GatherND"), _replace, wanted)
+    return lower_each(model, ("Gather", "GatherElements", "GatherND"), _replace, choice)
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

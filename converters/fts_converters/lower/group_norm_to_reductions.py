@@ -9,7 +9,7 @@ from math import prod
 
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.lower.normalize import normalize
 from fts_converters.model import Model
@@ -19,9 +19,9 @@ FIRST_OPSET = 21
 DEFAULT_EPSILON = 1e-5
 
 
-def group_norm_to_reductions(model: Model, wanted: Wanted = every_node) -> PassResult:
+def group_norm_to_reductions(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Replaces every wanted GroupNormalization."""
-    return lower_each(model, ("GroupNormalization",), _replace, wanted)
+    return lower_each(model, ("GroupNormalization",), _replace, choice)
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

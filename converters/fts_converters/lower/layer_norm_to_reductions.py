@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.lower.normalize import normalize
 from fts_converters.model import Model
@@ -16,9 +16,9 @@ from fts_converters.passes.contract import PassResult
 DEFAULT_EPSILON = 1e-5
 
 
-def layer_norm_to_reductions(model: Model, wanted: Wanted = every_node) -> PassResult:
+def layer_norm_to_reductions(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Replaces every wanted LayerNormalization."""
-    return lower_each(model, ("LayerNormalization",), _replace, wanted)
+    return lower_each(model, ("LayerNormalization",), _replace, choice)
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
 
 
-def lp_norm_to_reductions(model: Model, wanted: Wanted = every_node) -> PassResult:
+def lp_norm_to_reductions(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Replaces every wanted LpNormalization."""
-    return lower_each(model, ("LpNormalization",), _replace, wanted)
+    return lower_each(model, ("LpNormalization",), _replace, choice)
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
@@ -16,9 +16,9 @@ DEFAULT_AXES = (0, 2, 3)
 EPSILON = 1e-9
 
 
-def mean_variance_norm_to_reductions(model: Model, wanted: Wanted = every_node) -> PassResult:
+def mean_variance_norm_to_reductions(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Replaces every wanted MeanVarianceNormalization."""
-    return lower_each(model, ("MeanVarianceNormalization",), _replace, wanted)
+    return lower_each(model, ("MeanVarianceNormalization",), _replace, choice)
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

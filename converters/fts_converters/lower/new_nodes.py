@@ -33,7 +33,7 @@ class NewNodes:
         self._graph = graph
         self._names = names
         self._node = node
-        self._made: list[gs.Node] = []
+        self.made: list[gs.Node] = []
         self.opset = int(graph.opset)
         self.stem = str(node.outputs[0].name)
         self.dtype = np.dtype(node.outputs[0].dtype)
@@ -82,7 +82,7 @@ class NewNodes:
         attrs = {k: v for k, v in attributes.items() if v is not None}
         node = gs.Node(op=op, name=made.name, attrs=attrs, inputs=list(inputs), outputs=[made])
         self._graph.nodes.append(node)
-        self._made.append(node)
+        self.made.append(node)
         return made
 
     def unary(self, op: str, x: gs.Tensor, **attributes: Any) -> gs.Variable:
@@ -170,10 +170,10 @@ class NewNodes:
 
     def discard(self) -> None:
         """Take back everything that was written."""
-        for node in self._made:
+        for node in self.made:
             node.inputs.clear()
             node.outputs.clear()
-        self._graph.nodes[:] = [n for n in self._graph.nodes if not any(n is m for m in self._made)]
+        self._graph.nodes[:] = [n for n in self._graph.nodes if not any(n is m for m in self.made)]
 
     def take_over(self, value: gs.Tensor) -> None:
         """`value` becomes the output of the node that is replaced; the node goes away.
@@ -181,7 +181,7 @@ class NewNodes:
         The last node is called as the replaced one; a MatMul that does its work, if there is just one, rather than that.
         """
         node, result = self._node, self._node.outputs[0]
-        if not any(value is o for m in self._made for o in m.outputs):
+        if not any(value is o for m in self.made for o in m.outputs):
             value = self.add("Identity", [value], self.shape(value))
         last = value.inputs[0]
         node.outputs.clear()
@@ -189,7 +189,7 @@ class NewNodes:
         last.outputs[0] = result
         if result.shape is None:
             result.shape = value.shape
-        products = [m for m in self._made if m.op in ("MatMul", "Conv", "ConvTranspose")]
+        products = [m for m in self.made if m.op in ("MatMul", "Conv", "ConvTranspose")]
         heir = products[0] if len(products) == 1 else last
         if node.name:
             heir.name = node.name

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.interpolation import nearest_places
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.lower.resize_axes import resize_axes
@@ -18,9 +18,9 @@ from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
 
 
-def resize_nearest_to_gather(model: Model, wanted: Wanted = every_node) -> PassResult:
+def resize_nearest_to_gather(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Replaces every wanted Resize to the nearest sample."""
-    return lower_each(model, ("Resize",), _replace, lambda n: n.attrs.get("mode", "nearest") == "nearest" and wanted(n))
+    return lower_each(model, ("Resize",), _replace, choice.where(lambda n: n.attrs.get("mode", "nearest") == "nearest"))
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

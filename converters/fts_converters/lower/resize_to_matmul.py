@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.interpolation import AxisResize, Matrix, cubic_matrix, linear_matrix
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.lower.resize_axes import resize_axes
@@ -28,9 +28,9 @@ MOST_ELEMENTS = 2**20
 DEFAULT_CUBIC_COEFFICIENT = -0.75
 
 
-def resize_to_matmul(model: Model, wanted: Wanted = every_node) -> PassResult:
+def resize_to_matmul(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Replaces every wanted Resize by linear or cubic interpolation; nearest is the business of another lowering."""
-    return lower_each(model, ("Resize",), _replace, lambda n: n.attrs.get("mode", "nearest") != "nearest" and wanted(n))
+    return lower_each(model, ("Resize",), _replace, choice.where(lambda n: n.attrs.get("mode", "nearest") != "nearest"))
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.lower.pieces import MOST_PIECES, pick_rows, runs_of
 from fts_converters.model import Model
@@ -31,9 +31,9 @@ REDUCTIONS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 Rows = npt.NDArray[np.int64]
 
 
-def scatter_to_concat(model: Model, wanted: Wanted = every_node) -> PassResult:
+def scatter_to_concat(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Replaces every wanted ScatterND and ScatterElements."""
-    return lower_each(model, ("ScatterND", "ScatterElements"), _replace, wanted)
+    return lower_each(model, ("ScatterND", "ScatterElements"), _replace, choice)
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

@@ -21,22 +21,19 @@ from math import prod
 import numpy as np
 import onnx_graphsurgeon as gs
 
-from fts_converters.lower.each_wanted import Wanted, every_node, lower_each
+from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
 from fts_converters.passes.graph_reading import constant, producer, reduce_axes, static_shape
 
 MOST_RANK = 5
-# The fewest axes that a step of a permutation needs.
-LEAST_RANK = 4
-ELEMENTWISE = frozenset(
-    """
-    Abs Add And Cast Ceil Celu Clip Cos Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish
-    Identity LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu
-    Sigmoid Sign Sin Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu Where Xor
-    """.split()
-)
+_ELEMENTWISE = """
+Abs Add And Cast Ceil Celu Clip Cos Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity
+LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Sigmoid Sign Sin
+Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu Where Xor
+"""
+ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 REDUCTIONS = frozenset(
     ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
      "ReduceSum", "ReduceSumSquare")
@@ -46,14 +43,14 @@ ONE_AXIS = frozenset(("Concat", "Softmax", "LogSoftmax"))
 OPS = (*sorted(ELEMENTWISE | REDUCTIONS | VIEWS | ONE_AXIS), "MatMul", "Slice", "Transpose")
 
 
-def split_high_rank(model: Model, wanted: Wanted = every_node) -> PassResult:
+def split_high_rank(model: Model, choice: Choice = ALL_NODES) -> PassResult:
     """Brings every wanted node that can be to tensors of at most MOST_RANK axes."""
 
     def is_high(node: gs.Node) -> bool:
         shapes = [static_shape(t) for t in (*node.inputs, *node.outputs)]
         return max((len(s) for s in shapes if s is not None), default=0) > MOST_RANK
 
-    return lower_each(model, OPS, _replace, lambda node: is_high(node) and wanted(node))
+    return lower_each(model, OPS, _replace, choice.where(lambda node: is_high(node)))
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:
