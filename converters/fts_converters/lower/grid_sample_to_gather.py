@@ -110,15 +110,14 @@ def _constant_taps(form: _Form, grid: Floats) -> tuple[Places, Floats]:
 
 def _denormalized(g: Floats, size: int, aligned: bool) -> Floats:
     one, two, n = np.float32(1), np.float32(2), np.float32(size)
-    return (g + one) / two * (n - one) if aligned else ((g + one) * n - one) / two
+    place: Floats = (g + one) / two * (n - one) if aligned else ((g + one) * n - one) / two
+    return place
 
 
 def _inside(x: Floats, size: int, form: _Form) -> Floats:
-    """The place itself, or where padding moves it to."""
+    """The place itself, or where reflection moves it to; border padding moves samples, not places."""
     if form.mode == "nearest":
         x = np.round(x)
-    if form.padding == "border":
-        return np.clip(x, 0, size - 1)
     return _reflected(x, size, form.aligned) if form.padding == "reflection" else x
 
 
@@ -174,7 +173,7 @@ def _by_arithmetic(nodes: NewNodes, x: gs.Tensor, grid: gs.Tensor, form: _Form) 
         for i, size in ((0, form.width), (1, form.height))
     )
     rows = _rows(nodes, x)
-    offset = nodes.ints("sample", (np.arange(batch)[:, None] * form.height * form.width).tolist())  # type: ignore[arg-type]
+    offset = nodes.constant("sample", np.arange(batch)[:, None] * form.height * form.width, np.int64)
     total: gs.Tensor | None = None
     for y, y_weight in vertical:
         line = nodes.scaled(y, float(form.width), "width")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,27 +45,28 @@ class AxisResize:
         """Every output sample is the input sample of its own number."""
         return self.size_in == self.size_out and np.array_equal(self.places(), np.arange(self.size_in))
 
-    def places(self, dtype: type[np.floating] = np.float64) -> npt.NDArray[np.floating]:
+    def places(self, dtype: type[Any] = np.float64) -> npt.NDArray[Any]:
         """Place of each output sample in the input, in samples, (size_out,)."""
         o = np.arange(self.size_out, dtype=dtype)
         n, m, scale, half = dtype(self.size_in), dtype(self.size_out), dtype(self.scale), dtype(0.5)
+        place: npt.NDArray[Any] = (o + half) / scale - half
         if self.coordinates == "align_corners":
-            return o * (n - 1) / (m - 1) if self.size_out > 1 else o
-        if self.coordinates == "asymmetric":
-            return o / scale
-        if self.coordinates == "tf_crop_and_resize":
+            place = o * (n - 1) / (m - 1) if self.size_out > 1 else o
+        elif self.coordinates == "asymmetric":
+            place = o / scale
+        elif self.coordinates == "tf_crop_and_resize":
             begin, end = dtype(self.roi[0]), dtype(self.roi[1])
             if self.size_out > 1:
-                return begin * (n - 1) + o * (end - begin) * (n - 1) / (m - 1)
-            return np.full(1, half * (begin + end) * (n - 1))
-        if self.coordinates == "pytorch_half_pixel" and self.size_out == 1:
-            return np.zeros(1, dtype)
-        if self.coordinates == "tf_half_pixel_for_nn":
-            return (o + half) / scale
-        shift = dtype(0)
-        if self.coordinates == "half_pixel_symmetric":
-            shift = n / 2 * (1 - m / (scale * n))
-        return shift + (o + half) / scale - half
+                place = begin * (n - 1) + o * (end - begin) * (n - 1) / (m - 1)
+            else:
+                place = np.full(1, half * (begin + end) * (n - 1))
+        elif self.coordinates == "pytorch_half_pixel" and self.size_out == 1:
+            place = np.zeros(1, dtype)
+        elif self.coordinates == "tf_half_pixel_for_nn":
+            place = (o + half) / scale
+        elif self.coordinates == "half_pixel_symmetric":
+            place = place + n / 2 * (1 - m / (scale * n))
+        return place
 
     def outside(self) -> npt.NDArray[np.bool_]:
         """Output samples that get the extrapolation value, (size_out,)."""

@@ -26,7 +26,8 @@ def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:
         return "it names its axes or keeps the aspect ratio"
     before, behind = nodes.shape(node.inputs[0]), nodes.shape(node.outputs[0])
     scales = np.array(behind, np.float32) / np.array(before, np.float32)
-    if not np.array_equal(np.floor(scales * np.array(before, np.float32)), behind):
+    again = [np.floor(scales.astype(t) * np.array(before, t)) for t in (np.float32, np.float64)]
+    if not all(np.array_equal(a, behind) for a in again):
         return "no scale gives its sizes exactly"
     inputs = [*node.inputs[:2], nodes.constant("scales", scales, np.float32)]
     return nodes.add("Resize", inputs, behind, **node.attrs)
