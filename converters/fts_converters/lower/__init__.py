@@ -19,6 +19,7 @@ from fts_converters.lower.depth_to_space_to_transpose import depth_to_space_to_t
 from fts_converters.lower.each_wanted import ALL_NODES, Choice, Lowering
 from fts_converters.lower.einsum_to_matmul import einsum_to_matmul, is_matrix_product
 from fts_converters.lower.expand_to_concat import expand_to_concat
+from fts_converters.lower.fill_shapes import fill_shapes
 from fts_converters.lower.gather_to_slices import gather_to_slices
 from fts_converters.lower.gemm_to_matmul import gemm_to_matmul
 from fts_converters.lower.global_pool_to_reduce import global_pool_to_reduce
@@ -148,6 +149,7 @@ def lower(model: Model, name: str) -> tuple[tuple[str, Refusal], ...]:
     choice = (
         ALL_NODES if name == "cpu-int8" else _choice_of(load_engine_ops(name), model.opset) if chosen else ALL_NODES
     )
+    fill_shapes(model)
     refusals: dict[str, tuple[Refusal, ...]] = {}
     for _ in range(MOST_ROUNDS):
         is_changed = False

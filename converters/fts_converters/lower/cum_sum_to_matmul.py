@@ -6,11 +6,10 @@ that multiply in float. Refused: a computed axis, an axis longer than MOST_SIZE.
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 import onnx_graphsurgeon as gs
 
+from fts_converters.lower.along_axis import along_axis
 from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.new_nodes import NewNodes
 from fts_converters.model import Model
@@ -41,5 +40,4 @@ def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:
     ones = np.tril(np.ones((n, n)), -1 if node.attrs.get("exclusive") else 0)
     if node.attrs.get("reverse"):
         ones = ones.T
-    columns = nodes.reshape(x, [prod(shape[:axis]), n, prod(shape[axis + 1 :])])
-    return nodes.reshape(nodes.matmul(nodes.constant("triangle", ones), columns), shape)
+    return along_axis(nodes, x, ones, axis)

@@ -91,9 +91,6 @@ def lower_each(model: Model, ops: Collection[str], replacement: Replacement, cho
 
 
 def _reason_before(graph: gs.Graph, node: gs.Node) -> str:
-    if node.op == "GroupNormalization" and node.outputs[0].shape is None:
-        # onnx infers nothing through its function body; the operator keeps shape and type
-        node.outputs[0].shape, node.outputs[0].dtype = node.inputs[0].shape, node.inputs[0].dtype
     if graph.opset < FIRST_OPSET:
         return f"replacements are written for opset {FIRST_OPSET} and newer, the net has {graph.opset}"
     if sum(bool(o.name) for o in node.outputs) != 1 or not node.outputs[0].name:

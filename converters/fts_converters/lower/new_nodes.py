@@ -162,9 +162,9 @@ class NewNodes:
         return self.add("Gather", [x, at], (*shape[:axis], *self.shape(at), *shape[axis + 1 :]), axis=axis)
 
     def matmul(self, x: gs.Tensor, y: gs.Tensor) -> gs.Variable:
-        """(…, m, k) by (…, k, n), leading axes broadcast."""
+        """(…, m, k) by (…, k, n), leading axes broadcast; or (k,) by (k, n)."""
         a, b = self.shape(x), self.shape(y)
-        return self.add("MatMul", [x, y], (*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1]))
+        return self.add("MatMul", [x, y], (*np.broadcast_shapes(a[:-2], b[:-2]), *a[-2:-1], b[-1]))
 
     # --- the end
 

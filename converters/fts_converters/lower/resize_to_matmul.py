@@ -1,6 +1,6 @@
 """Resize by linear or cubic interpolation becomes a product with a constant matrix along each axis that changes.
 
-    y = M_h x M_w^T,   M from `interpolation`: any coordinates, antialias, exclude_outside, cubic coefficient
+    y = ((x M_w^T)^T M_h^T)^T,   M from `interpolation`: any coordinates, antialias, exclude_outside, cubic coefficient
 
 Axes that shrink most go first. Each costs as many multiplications for an output element as the axis is long, so it is
 for engines that lack the form, and refused above MOST_ELEMENTS of a matrix. tf_crop_and_resize gets its extrapolation
@@ -10,12 +10,11 @@ value by rows of zeros and a constant that is added.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
-import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
+from fts_converters.lower.along_axis import along_axis
 from fts_converters.lower.each_wanted import ALL_NODES, Choice, lower_each
 from fts_converters.lower.interpolation import AxisResize, Matrix, cubic_matrix, linear_matrix
 from fts_converters.lower.new_nodes import NewNodes
@@ -65,18 +64,6 @@ def _matrix(axis: AxisResize, node: gs.Node) -> Matrix:
         antialias=antialias,
         exclude_outside=bool(node.attrs.get("exclude_outside", 0)),
     )
-
-
-def along_axis(nodes: NewNodes, x: gs.Tensor, matrix: npt.NDArray[np.floating], axis: int) -> gs.Tensor:
-    """matrix (m, n) times x along an axis of n."""
-    shape = nodes.shape(x)
-    if axis == len(shape) - 1:
-        return nodes.matmul(x, nodes.constant("weights", matrix.T))
-    weights = nodes.constant("weights", matrix)
-    if axis == len(shape) - 2:
-        return nodes.matmul(weights, x)
-    columns = nodes.reshape(x, [prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])])
-    return nodes.reshape(nodes.matmul(weights, columns), [*shape[:axis], len(matrix), *shape[axis + 1 :]])
 
 
 def extrapolated(nodes: NewNodes, x: gs.Tensor, axes: Sequence[AxisResize], number: float) -> gs.Tensor:

@@ -76,7 +76,8 @@ def _source(tensor: gs.Tensor) -> gs.Tensor:
     while True:
         view = next((v for op in sorted(VIEWS) if (v := producer(found, op)) is not None), None)
         if view is None:
-            return found if len(static_shape(found) or ()) <= MOST_RANK else tensor
+            shape = static_shape(found)
+            return found if shape is not None and len(shape) <= MOST_RANK else tensor
         found = view.inputs[0]
 
 

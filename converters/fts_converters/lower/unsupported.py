@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fts_converters.lower.fill_shapes import fill_shapes
 from fts_converters.lower.node_facts import node_facts
 from fts_converters.model import Model
 from fts_converters.passes.contract import Refusal
@@ -59,10 +60,11 @@ def unsupported_nodes(
     """Every node that the engine's documents speak against, in graph order.
 
     Args:
-        model: A net after `lower`.
+        model: A net after `lower`; only shapes are filled in.
         engine: Operators of the engine.
         refusals: What `lower` gave back: why a replacement was not made.
     """
+    fill_shapes(model)
     reasons: dict[str, str] = {}
     for _, refusal in refusals:
         reasons.setdefault(refusal.node, refusal.reason)

@@ -12,6 +12,7 @@ from tests.generators.lowering_cases import lowering_case
 from tests.generators.random_graphs import Case
 
 from fts_converters.lower import LOWERINGS
+from fts_converters.lower.fill_shapes import fill_shapes
 
 LOWERING = {name: run for lowerings in LOWERINGS.values() for name, run in lowerings}
 FAST_SEEDS = range(60)
@@ -95,15 +96,21 @@ def _case(kind: str, seed: int) -> Case:
     return lowering_case(kind, seed)
 
 
+def _with_shapes(case: Case) -> Model:
+    model = model_of(case)
+    fill_shapes(model)
+    return model
+
+
 def _check(expected: Expected, seeds: range) -> None:
     lowering = LOWERING[expected.lowering]
     reasons: Counter[str] = Counter()
     changed = 0
     for seed in seeds:
         case = _case(expected.kind, seed)
-        model = check_law(lowering, case, source=model_of)
+        model = check_law(lowering, case, source=_with_shapes)
         left = Counter(n.op for n in model.graph.nodes)
-        fresh = model_of(case)
+        fresh = _with_shapes(case)
         result = lowering(fresh)
         changed += result.is_changed
         reasons.update(r.reason for r in result.refusals)
