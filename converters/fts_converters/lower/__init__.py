@@ -29,7 +29,7 @@ from fts_converters.lower.instance_norm_to_reductions import instance_norm_to_re
 from fts_converters.lower.layer_norm_to_reductions import layer_norm_to_reductions
 from fts_converters.lower.lp_norm_to_reductions import lp_norm_to_reductions
 from fts_converters.lower.mean_variance_norm_to_reductions import mean_variance_norm_to_reductions
-from fts_converters.lower.node_facts import node_facts
+from fts_converters.lower.node_facts import lack_of
 from fts_converters.lower.pool_1d_to_2d import pool_1d_to_2d
 from fts_converters.lower.resize_nearest_to_gather import resize_nearest_to_gather
 from fts_converters.lower.resize_sizes_to_scales import resize_sizes_to_scales
@@ -166,6 +166,6 @@ def _choice_of(engine: EngineOps, opset: int) -> Choice:
     """The nodes that an engine lacks, and what it takes in their place."""
 
     def is_lacking(node: gs.Node) -> bool:
-        return engine.lack_of(node_facts(node, opset)) is not None
+        return lack_of(engine, node, opset) is not None
 
     return Choice(is_wanted=is_lacking, is_taken=lambda node: not is_lacking(node))

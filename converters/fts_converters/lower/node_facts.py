@@ -8,7 +8,15 @@ import numpy as np
 import onnx_graphsurgeon as gs
 
 from fts_converters.passes.graph_reading import constant, static_shape
-from fts_devices.op_support import NodeFacts, attributes_with_defaults
+from fts_devices.op_support import EngineOps, Lack, NodeFacts, attributes_with_defaults
+
+# What no engine computes: weights, and names for what is there already.
+NOT_COMPUTED = frozenset(("Constant", "Identity"))
+
+
+def lack_of(engine: EngineOps, node: gs.Node, opset: int) -> Lack | None:
+    """Why an engine does not take a node as it is; None when nothing speaks against it."""
+    return None if node.op in NOT_COMPUTED and not node.domain else engine.lack_of(node_facts(node, opset))
 
 
 def node_facts(node: gs.Node, opset: int) -> NodeFacts:

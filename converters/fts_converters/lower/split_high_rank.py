@@ -16,6 +16,7 @@ the graph, forms that cannot be merged far enough.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -50,7 +51,9 @@ def split_high_rank(model: Model, choice: Choice = ALL_NODES) -> PassResult:
         shapes = [static_shape(t) for t in (*node.inputs, *node.outputs)]
         return max((len(s) for s in shapes if s is not None), default=0) > MOST_RANK
 
-    return lower_each(model, OPS, _replace, choice.where(lambda node: is_high(node)))
+    # The view that gives the old shape back is gone when the readers are lowered too.
+    passing = replace(choice, is_taken=lambda node: node.op in VIEWS or choice.is_taken(node))
+    return lower_each(model, OPS, _replace, passing.where(is_high))
 
 
 def _replace(nodes: NewNodes, node: gs.Node) -> gs.Tensor | str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fts_converters.lower.fill_shapes import fill_shapes
-from fts_converters.lower.node_facts import node_facts
+from fts_converters.lower.node_facts import lack_of
 from fts_converters.model import Model
 from fts_converters.passes.contract import Refusal
 from fts_converters.passes.graph_reading import label
@@ -70,7 +70,7 @@ def unsupported_nodes(
         reasons.setdefault(refusal.node, refusal.reason)
     found = []
     for node in model.graph.nodes:
-        lack = None if node.op == "Constant" else engine.lack_of(node_facts(node, model.opset))
+        lack = lack_of(engine, node, model.opset)
         if lack is None:
             continue
         ways = [w for w in (lack.works or NEAREST.get(node.op, ""), _elsewhere(engine)) if w]

@@ -13,10 +13,11 @@ from tests.generators.random_graphs import Case
 
 from fts_converters.lower import LOWERINGS
 from fts_converters.lower.fill_shapes import fill_shapes
+from fts_converters.model import Model
 
 LOWERING = {name: run for lowerings in LOWERINGS.values() for name, run in lowerings}
-FAST_SEEDS = range(60)
-SLOW_SEEDS = range(60, 1000)
+FAST_SEEDS = range(40)
+SLOW_SEEDS = range(40, 600)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
