@@ -222,6 +222,23 @@ def mod_case(b: Builder) -> Value:
     return b.node("Mod", [x, y], np.broadcast_shapes(x.shape, y.shape), F32, 4.0, fmod=1)
 
 
+def vector_matmul(b: Builder) -> Value:
+    """A vector on the left, on the right, or on both sides."""
+    k, lead = b.integer(1, 5), tuple(b.integer(1, 3) for _ in range(b.integer(0, 2)))
+    left, right = b.choose((((k,), (*lead, k, 3)), ((*lead, 3, k), (k,)), ((k,), (k,))))
+    shape = np.matmul(np.zeros(left), np.zeros(right)).shape
+    y = b.input(right) if b.chance(0.5) else b.const(b.rng.uniform(-1, 1, right), F32)
+    return b.node("MatMul", [b.input(left), y], shape, F32, 50.0)
+
+
+def spatial_mean(b: Builder) -> Value:
+    """A mean over the spatial axes, as a global pooling or as a reduction, of sizes up to 40."""
+    x = b.input((1, b.integer(1, 3), b.choose((1, 2, 6, 8, 11, 16, 37, 40)), b.choose((1, 3, 7, 12, 13, 25))))
+    if b.chance(0.5):
+        return b.node("GlobalAveragePool", [x], (*x.shape[:2], 1, 1), F32, x.mag)
+    return b.reduce("ReduceMean", x, b.choose(((2, 3), (-1, -2), (2,), (3,))), b.chance(0.7), x.mag)
+
+
 def high_dimensional_matmul(b: Builder) -> Value:
     """Batches that broadcast, and vectors."""
     m, k, n = (b.integer(1, 5) for _ in range(3))
@@ -247,5 +264,7 @@ EMITTERS = (
     Emitter(emit=conv_transpose_case),
     Emitter(emit=leaky_slope),
     Emitter(emit=mod_case),
+    Emitter(emit=vector_matmul),
+    Emitter(emit=spatial_mean),
     Emitter(emit=high_dimensional_matmul),
 )

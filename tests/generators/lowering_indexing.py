@@ -158,7 +158,17 @@ def expand_case(b: Builder) -> Value:
     return b.node("Expand", [x, b.ints(*target)], shape, F32, x.mag)
 
 
+def pad_case(b: Builder) -> Value:
+    """Every mode but constant, on any axes; wrap came with opset 19."""
+    x = b.input(b.shape(b.integer(1, 4), (2, 3, 4, 5)))
+    mode = b.choose(("reflect", "reflect", "edge", *(("wrap",) if b.opset >= 19 else ())))
+    most = [n - 1 if mode == "reflect" else n for n in x.shape]
+    pads = [b.integer(0, min(3, most[i % x.rank])) if b.chance(0.6) else 0 for i in range(2 * x.rank)]
+    return b.pad(x, pads, mode)
+
+
 EMITTERS = (
+    Emitter(emit=pad_case),
     Emitter(emit=scatter_nd_case),
     Emitter(emit=scatter_elements_case),
     Emitter(emit=gather_nd_case),
