@@ -23,9 +23,9 @@ from fts.errors import UsageError
 
 Subject = Literal[
     "attribute",  # value, or every value of a list
-    "rank",  # axes of the first input
+    "rank",  # axes of the data: the first input that is no constant
     "output_rank",
-    "spatial_rank",  # axes of the first input behind batch and channel
+    "spatial_rank",  # axes of the data behind batch and channel
     "input_count",  # inputs that are given
     "output_count",
     "constant",  # the inputs named must be constants where they are given
@@ -354,7 +354,8 @@ def _input_name(op_type: str, position: int) -> str:
 def _values(condition: Condition, node: NodeFacts) -> list[Any]:
     """What a condition compares; empty where nothing is known."""
     subject = condition.subject
-    first = node.input_shapes[0] if node.input_shapes else None
+    data = next((i for i in range(len(node.input_shapes)) if i not in node.constants), 0)
+    first = node.input_shapes[data] if node.input_shapes else None
     result = node.output_shapes[0] if node.output_shapes else None
     if subject == "attribute":
         value = node.attributes.get(condition.name)

@@ -30,15 +30,18 @@ from fts_converters.lower.layer_norm_to_reductions import layer_norm_to_reductio
 from fts_converters.lower.lp_norm_to_reductions import lp_norm_to_reductions
 from fts_converters.lower.mean_variance_norm_to_reductions import mean_variance_norm_to_reductions
 from fts_converters.lower.node_facts import lack_of
+from fts_converters.lower.pad_to_concat import pad_to_concat
 from fts_converters.lower.pool_1d_to_2d import pool_1d_to_2d
 from fts_converters.lower.resize_nearest_to_gather import resize_nearest_to_gather
 from fts_converters.lower.resize_sizes_to_scales import resize_sizes_to_scales
 from fts_converters.lower.resize_to_matmul import resize_to_matmul
 from fts_converters.lower.scatter_to_concat import scatter_to_concat
+from fts_converters.lower.spatial_mean_to_pools import spatial_mean_to_pools
 from fts_converters.lower.spell_activations import spell_activations
 from fts_converters.lower.spell_reductions import spell_reductions
 from fts_converters.lower.split_high_rank import split_high_rank
 from fts_converters.lower.trilu_to_where import trilu_to_where
+from fts_converters.lower.vector_to_matrix import vector_to_matrix
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
 from fts_devices.op_support import EngineOps, load_engine_ops
@@ -63,6 +66,7 @@ LOWERINGS: Mapping[str, tuple[tuple[str, Lowering], ...]] = {
         ("resize_nearest_to_gather", resize_nearest_to_gather),
         ("pool_1d_to_2d", pool_1d_to_2d),
         ("layer_norm_to_reductions", layer_norm_to_reductions),
+        ("vector_to_matrix", vector_to_matrix),
     ),
     "tensorrt-dla": (
         ("crop_conv_transpose", crop_conv_transpose),  # takes pads of 0 alone
@@ -70,6 +74,7 @@ LOWERINGS: Mapping[str, tuple[tuple[str, Lowering], ...]] = {
         ("chain_operands", chain_operands),
         ("spell_activations", spell_activations),  # HardSwish, HardSigmoid, slopes below 0
         ("gemm_to_matmul", gemm_to_matmul),
+        ("spatial_mean_to_pools", spatial_mean_to_pools),  # windows up to 8
     ),
     "qnn-htp": (
         ("split_high_rank", split_high_rank),  # first: what follows looks at each form
@@ -93,6 +98,7 @@ LOWERINGS: Mapping[str, tuple[tuple[str, Lowering], ...]] = {
         ("gemm_to_matmul", gemm_to_matmul),  # alpha, beta
         ("global_pool_to_reduce", global_pool_to_reduce),  # maximum over 3 spatial axes
         ("trilu_to_where", trilu_to_where),
+        ("pad_to_concat", pad_to_concat),  # wrap
     ),
     "litert-cpu": (
         ("einsum_to_matmul", einsum_to_matmul),
@@ -113,6 +119,7 @@ LOWERINGS: Mapping[str, tuple[tuple[str, Lowering], ...]] = {
         ("gemm_to_matmul", gemm_to_matmul),
         ("expand_to_concat", expand_to_concat),
         ("pool_1d_to_2d", pool_1d_to_2d),
+        ("pad_to_concat", pad_to_concat),  # takes constants alone
     ),
     "litert-npu-qualcomm": (
         ("einsum_to_matmul", einsum_to_matmul),

@@ -88,6 +88,11 @@ EXPECTED = (
         ops=("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd", "ReduceSumSquare"),
         least_share=0.5,
     ),
+    Expected(lowering="vector_to_matrix", kind="vector_matmul", ops=()),
+    Expected(lowering="pad_to_concat", kind="pad_case", ops=("Pad",)),
+    Expected(
+        lowering="spatial_mean_to_pools", kind="spatial_mean", ops=("GlobalAveragePool", "ReduceMean"), least_share=0.3
+    ),
     Expected(lowering="trilu_to_where", kind="trilu_case", ops=("Trilu",), least_share=0.95),
 )
 
