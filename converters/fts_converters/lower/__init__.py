@@ -138,6 +138,8 @@ LOWERINGS: Mapping[str, tuple[tuple[str, Lowering], ...]] = {
         ("depth_to_space_to_transpose", depth_to_space_to_transpose),
     ),
 }
+# Names of LOWERINGS that are targets; the others are engines.
+TARGETS = frozenset(("cpu-int8",))
 # A lowering may make what another one lowers; real nets need two rounds, this is a stop.
 MOST_ROUNDS = 6
 

@@ -11,10 +11,11 @@ from tests.generators.laws import check_law
 from tests.generators.lowering_cases import KINDS, lowering_case
 from tests.generators.random_graphs import Case
 
-from fts_converters.lower import LOWERINGS, lower
+from fts_converters.lower import LOWERINGS, TARGETS, lower
 from fts_converters.lower.unsupported import unsupported_nodes
 from fts_converters.model import Model, model_from_proto
 from fts_devices.op_support import engine_names, load_engine_ops
+from fts_devices.profiles import target_names
 
 
 def _model(text: str) -> Model:
@@ -56,6 +57,11 @@ def test_lowering_never_adds_a_node_that_the_engine_lacks(name: str) -> None:
             assert not set(after - before) - {"Reshape"}, (kind, seed, before, after)
             fewer[kind] += sum(before.values()) > sum(after.values())
     assert (sum(fewer.values()) > 0) == bool(LOWERINGS[name])
+
+
+def test_names_are_targets_or_engines() -> None:
+    assert set(LOWERINGS) == TARGETS | set(engine_names())
+    assert set(target_names()) >= TARGETS
 
 
 def test_an_engine_with_the_operator_keeps_it() -> None:

@@ -17,7 +17,7 @@ from fts_converters.model import Model
 
 LOWERING = {name: run for lowerings in LOWERINGS.values() for name, run in lowerings}
 FAST_SEEDS = range(40)
-SLOW_SEEDS = range(40, 600)
+SLOW_SEEDS = range(40, 240)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
