@@ -47,6 +47,17 @@ def loaded_model(case: Case) -> Model:
         return load_model(str(path))
 
 
+def shaped_model(case: Case) -> Model:
+    """The case as the loader gives it, with the shapes of all tensors inferred: what lowerings see after cleaning."""
+    return model_from_proto(_shaped_proto(case), source=f"seed {case.seed}", source_sha256="")
+
+
+@lru_cache(maxsize=256)
+def _shaped_proto(case: Case) -> ModelProto:
+    """Kept for the next transform of the same case; importing it copies nothing back."""
+    return onnx.shape_inference.infer_shapes(loaded_model(case).to_proto(), data_prop=True)
+
+
 def is_changed(result: object) -> bool:
     """What a transform reports: a bool, an object with `is_changed`, or the names of the passes that changed the graph."""
     if isinstance(result, tuple):

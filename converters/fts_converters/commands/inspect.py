@@ -6,12 +6,13 @@ import argparse
 from collections.abc import Sequence
 
 from fts.commands.outcome import run_command
-from fts.errors import MissingDependencyError
+from fts.errors import MissingDependencyError, UsageError
 
 _EPILOG = """examples:
   fts inspect restore.cpu-int8.fts            tensors, engines, quality, plan by operator
   fts inspect restore.cpu-int8.fts --nodes    every node with its precision and the reason
   fts inspect model.onnx --shape image=1x3x256x256   tensors, operators, MACs, parameters, before and after cleaning
+  fts inspect model.onnx --engine qnn-htp            and what that engine lacks: replaced exactly, or what would work
 """
 
 
@@ -31,6 +32,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--skip-pass", action="append", default=[], metavar="NAME", help="for a model: leave a pass out"
     )
+    parser.add_argument(
+        "--engine", metavar="NAME", help="for a model: what an engine lacks, by its documents; a wrong name lists them"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     args = parser.parse_args(argv)
     return run_command("fts inspect", lambda: _inspect(args))
@@ -38,6 +42,10 @@ def main(argv: Sequence[str]) -> int:
 
 def _inspect(args: argparse.Namespace) -> int:
     if args.path.endswith(".fts"):
+        if args.engine:
+            raise UsageError(
+                f"--engine {args.engine}: for a model; the bundle {args.path!r} says itself what runs where"
+            )
         from fts.commands.inspect_bundle import inspect_bundle
 
         return inspect_bundle(args)

@@ -1,10 +1,11 @@
-"""`fts inspect MODEL`: tensors, operators, MACs and parameters of a net, before and after cleaning."""
+"""`fts inspect MODEL`: tensors, operators, MACs and parameters of a net, before and after cleaning; what an engine lacks."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections import Counter
+from dataclasses import asdict
 from math import prod
 from typing import Any
 
@@ -14,17 +15,25 @@ from fts_converters.contract import decide_inputs
 from fts_converters.freeze import freeze
 from fts_converters.given_grids.take_over import GridCount, count_grids, holds_grids
 from fts_converters.load import load_model
+from fts_converters.lower import lower
+from fts_converters.lower.unsupported import unsupported_nodes
 from fts_converters.macs import macs_of
-from fts_converters.model import tensor_specs
+from fts_converters.model import Model, model_from_proto, tensor_specs
 from fts_converters.parse_shape import parse_shape
 from fts_converters.passes import clean
 from fts_converters.quantize.graph_index import GraphIndex, attributes_of
 from fts_converters.request import PreprocessingFlags
 from fts_converters.warnings_log import WarningLog
+from fts_devices.op_support import EngineOps, load_engine_ops
 
 
 def inspect_model(args: argparse.Namespace) -> int:
-    """Print one model; `args` has `path`, `nodes`, `shape` and `json`."""
+    """Print one model; `args` has `path`, `nodes`, `shape`, `skip_pass`, `engine` and `json`.
+
+    Raises:
+        UsageError: There is no such engine.
+    """
+    engine = load_engine_ops(args.engine) if args.engine else None
     model = load_model(args.path)
     proto = model.to_light().proto
     specs = tensor_specs(proto.graph.input)
@@ -55,6 +64,8 @@ def inspect_model(args: argparse.Namespace) -> int:
             for r in result.records
         ]
         facts["after"] = _facts(GraphIndex(model.to_light().proto))
+        if engine is not None:
+            facts["engine"] = _engine_facts(model, engine)
     except (ShapeError, CardError) as error:
         facts["not_cleaned"] = str(error)
     if args.json:
@@ -62,6 +73,26 @@ def inspect_model(args: argparse.Namespace) -> int:
         return 0
     _print(facts, nodes=args.nodes)
     return 0
+
+
+def _engine_facts(model: Model, engine: EngineOps) -> dict[str, Any]:
+    """What an engine does not take as it is: replaced by its lowerings, or still there."""
+    copy = model_from_proto(model.to_proto(), source=model.source, source_sha256=model.source_sha256)
+    before = unsupported_nodes(copy, engine)
+    refusals = lower(copy, engine.engine)
+    after = unsupported_nodes(copy, engine, refusals)
+    left = {(n.node, n.op_type) for n in after}
+    return {
+        "name": engine.engine,
+        "summary": engine.summary,
+        "nodes": len(copy.graph.nodes),
+        "lowered": [
+            {"node": n.node, "op_type": n.op_type, "reason": n.reason}
+            for n in before
+            if (n.node, n.op_type) not in left
+        ],
+        "lacking": [asdict(n) for n in after],
+    }
 
 
 def _facts(index: GraphIndex) -> dict[str, Any]:
@@ -109,8 +140,23 @@ def _print(facts: dict[str, Any], *, nodes: bool) -> None:
             print(f"pass       {record['name']}: {-record['nodes_removed']:+d} nodes")
         for refusal in record["refusals"]:
             print(f"left       {record['name']}: {refusal['node']}: {refusal['reason']}")
+    if "engine" in facts:
+        _print_engine(facts["engine"])
     if "not_cleaned" in facts:
         print(f"not cleaned: {facts['not_cleaned']}")
     if nodes:
         for n in facts.get("after", facts["before"])["nodes"]:
             print(f"  {n['name']}  {n['op_type']}  {n['macs']} MAC  {'x'.join(map(str, n['output']))}")
+
+
+def _print_engine(engine: dict[str, Any]) -> None:
+    print(f"engine     {engine['name']}: {engine['summary']}; {engine['nodes']} nodes for it, by its documents alone")
+    for n in engine["lowered"]:
+        print(f"replaced   {n['node']}: {n['op_type']}: {n['reason']}")
+    for n in engine["lacking"]:
+        attribute = f" ({n['attribute']})" if n["attribute"] else ""
+        kept = f"; not replaced: {n['not_lowered']}" if n["not_lowered"] else ""
+        nearest = f"; would work: {n['nearest']}" if n["nearest"] else ""
+        print(f"lacking    {n['node']}: {n['op_type']}{attribute}: {n['reason']}{kept}{nearest}")
+    if not engine["lacking"]:
+        print("lacking    nothing that is known")

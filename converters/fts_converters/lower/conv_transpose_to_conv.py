@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
+from fts_converters.lower.each_wanted import ALL_NODES, Choice
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
 from fts_converters.passes.each_node import change_each
@@ -70,9 +71,9 @@ class _Axis:
         return -first, self.coarse_size - 1 + last - (self.input_size - 1)
 
 
-def conv_transpose_to_conv(model: Model) -> PassResult:
-    """Replaces every ConvTranspose that can be."""
-    return change_each(model, "ConvTranspose", _replace)
+def conv_transpose_to_conv(model: Model, choice: Choice = ALL_NODES) -> PassResult:
+    """Replaces every wanted ConvTranspose that can be."""
+    return change_each(model, "ConvTranspose", _replace, choice.is_wanted)
 
 
 def _replace(graph: gs.Graph, node: gs.Node, names: TensorNames) -> str:

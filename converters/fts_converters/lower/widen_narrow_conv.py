@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
+from fts_converters.lower.each_wanted import ALL_NODES, Choice
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
 from fts_converters.passes.each_node import change_each
@@ -72,9 +73,9 @@ class _Conv:
         return float(rows * window * (COPY_COST + COLUMNS_COST * columns))
 
 
-def widen_narrow_conv(model: Model) -> PassResult:
-    """Widens every Conv that gains by it. No refusals: a Conv that stays runs as it is."""
-    return PassResult(is_changed=change_each(model, "Conv", _replace).is_changed)
+def widen_narrow_conv(model: Model, choice: Choice = ALL_NODES) -> PassResult:
+    """Widens every wanted Conv that gains by it. No refusals: a Conv that stays runs as it is."""
+    return PassResult(is_changed=change_each(model, "Conv", _replace, choice.is_wanted).is_changed)
 
 
 def _replace(graph: gs.Graph, node: gs.Node, names: TensorNames) -> str:

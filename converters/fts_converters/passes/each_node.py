@@ -15,19 +15,22 @@ from fts_converters.passes.graph_reading import label
 Change = Callable[[gs.Graph, gs.Node, TensorNames], str]
 
 
-def change_each(model: Model, op: str, change: Change) -> PassResult:
+def change_each(
+    model: Model, op: str, change: Change, wanted: Callable[[gs.Node], bool] = lambda _node: True
+) -> PassResult:
     """Apply a change to every node of one operator of the default domain.
 
     Args:
         model: Changed in place.
         op: ONNX operator.
         change: What to do with a node.
+        wanted: Which nodes to look at; all when left out.
     """
     graph = model.graph
     names = TensorNames(graph)
     refusals = []
     is_changed = False
-    for node in [n for n in graph.nodes if n.op == op and not n.domain]:
+    for node in [n for n in graph.nodes if n.op == op and not n.domain and wanted(n)]:
         reason = change(graph, node, names)
         if reason:
             refusals.append(Refusal(node=label(node), reason=reason))

@@ -81,10 +81,10 @@ def finish(graph: gs.Graph) -> None:
 
 
 class TensorNames:
-    """Gives names that no tensor of the graph has; made once a pass, because it looks at all of them."""
+    """Gives names that no tensor and no node of the graph has; made once a pass, because it looks at all of them."""
 
     def __init__(self, graph: gs.Graph) -> None:
-        self._taken = set(graph.tensors(check_duplicates=False))
+        self._taken = {*graph.tensors(check_duplicates=False), *(n.name for n in graph.nodes)}
 
     def unused(self, stem: str) -> str:
         """`stem`, or `stem#2`, `stem#3` … when that is taken."""

@@ -71,6 +71,39 @@ def test_a_bundle_shows_engines_quality_and_every_node_with_its_reason(
     assert json.loads(capsys.readouterr().out)["target"] == "cpu-int8"
 
 
+LACKING = """<ir_version: 10, opset_import: ["" : 21]>
+net (float[1,4,6,6] x) => (float[1,4,12,12] y, float[1,4,6,6] z)
+<float[4] s = {1, 2, 3, 4}, float[4] b = {0, 0, 1, 1}, float[4] f = {1, 1, 2, 2}, int64 d = {0}> {
+  [norm] n = GroupNormalization <num_groups = 2> (x, s, b)
+  [up] y = Resize <mode = "cubic"> (n, , f)
+  [erf] z = Erf (x)
+}"""
+
+
+def test_an_engine_shows_what_is_replaced_and_what_would_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(parser.parse_model(LACKING).SerializeToString())
+    assert main_fts(["inspect", str(path), "--engine", "qnn-htp"]) == 0
+    text = capsys.readouterr().out
+    assert "replaced   up: Resize: mode is cubic; taken: nearest, linear" in text
+    assert "lacking    erf: Erf: it has no Erf; would work: Gelu as one operator; or this node on the CPU" in text
+    assert "norm:" not in text
+    assert main_fts(["inspect", str(path), "--engine", "litert-cpu", "--json"]) == 0
+    engine = json.loads(capsys.readouterr().out)["engine"]
+    assert [n["node"] for n in engine["lowered"]] == ["norm", "up"]
+    assert [(n["node"], n["op_type"]) for n in engine["lacking"]] == [("erf", "Erf")]
+    assert main_fts(["inspect", str(path), "--engine", "onnxruntime-cpu"]) == 0
+    assert "lacking    nothing that is known" in capsys.readouterr().out
+
+
+def test_an_unknown_engine_is_wrong_input(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main_fts(["inspect", str(model), "--engine", "qnn-hpt"]) == 2
+    assert "did you mean 'qnn-htp'?" in capsys.readouterr().err
+    assert main_fts(["inspect", "net.fts", "--engine", "qnn-htp"]) == 2
+
+
 @pytest.mark.parametrize("command", ["check", "inspect"])
 def test_a_missing_file_is_wrong_input(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main_fts([command, str(tmp_path / "none.fts")]) == 2
