@@ -1,4 +1,5 @@
-"""Source file to Model: read, refuse what is unsafe or invalid, bring the opset into the range the tool works in.
+"""Source file to Model: read, refuse what is unsafe or invalid, bring the opset into the range the tool works in, and
+compute in float32.
 
 What it does *not* do: change what the net computes. Every refusal names the node or tensor.
 """
@@ -19,10 +20,14 @@ from onnx import external_data_helper, helper, inliner, numpy_helper, shape_infe
 from fts.errors import ModelError, ModelFileError, NonFiniteValueError, UnsupportedOpError
 from fts_converters.load_torch import is_torch_source, proto_from_torch
 from fts_converters.model import Model, model_from_proto
-from fts_converters.upgrade_opset import bring_opset_into_range, opset_of
+from fts_converters.normalise import normalise
+from fts_converters.upgrade_opset import NEWEST_OPSET, bring_opset_into_range, opset_of
+from fts_converters.widen_types import widen_types
 
 # The oldest opset that onnxruntime promises to run, so that the net as it came can be compared with the upgraded one.
 OLDEST_RUNNABLE_OPSET = 7
+# The first with operator sets; that of ONNX 1.0.
+OLDEST_IR = 3
 # Domains whose operators onnxruntime's CPU provider ships with.
 KNOWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 # Operators of quantized nets: QuantizeLinear, DynamicQuantizeMatMul, QLinearAdd, QGemm, MatMulInteger, MatMulNBits ...
@@ -61,15 +66,25 @@ def load_model(source: str) -> Model:
     _drop_inputs_with_initializer(proto)
     _refuse_private_domains(proto, path)
     proto = _without_functions(proto, path)
+    _normalise(proto, path)
     _refuse_unknown_types(proto, path)
     _check(proto, path)
     _give_constants_their_type(proto)
     _refuse_quantized(proto, path)
     _refuse_random(proto, path)
     _refuse_nan_weights(proto, path)
-    in_range = bring_opset_into_range(proto, path)
-    can_compare = in_range is not proto and opset_of(proto) >= OLDEST_RUNNABLE_OPSET
-    return model_from_proto(in_range, source=path.name, source_sha256=digest, original=proto if can_compare else None)
+    if opset_of(proto) > NEWEST_OPSET:  # first, since older opsets take fewer types
+        widened = widen_types(proto)
+        ready = bring_opset_into_range(widened.model, path)
+    else:
+        widened = widen_types(bring_opset_into_range(proto, path))
+        ready = widened.model
+    can_compare = ready is not proto and opset_of(proto) >= OLDEST_RUNNABLE_OPSET
+    original = proto if can_compare else None
+    model = model_from_proto(ready, source=path.name, source_sha256=digest, original=original)
+    model.is_widened = widened.is_changed
+    model.left_alone = widened.left_alone
+    return model
 
 
 def _read_proto(path: Path) -> onnx.ModelProto:
@@ -145,6 +160,23 @@ def _load_external_data(proto: onnx.ModelProto, path: Path) -> None:
         raise ModelFileError(
             f"model {str(path)!r}: its external data cannot be read: {error}; keep the data files beside the model"
         ) from error
+
+
+def _normalise(proto: onnx.ModelProto, path: Path) -> None:
+    if proto.ir_version > onnx.IR_VERSION:
+        raise ModelError(
+            f"model {str(path)!r}: IR version {proto.ir_version}, and the installed onnx {onnx.__version__} knows versions "
+            f"up to {onnx.IR_VERSION}. Install a newer onnx, or save the net with an older IR version"
+        )
+    if proto.ir_version < OLDEST_IR:
+        raise ModelError(
+            f"model {str(path)!r}: IR version {proto.ir_version}, expected {OLDEST_IR} or newer: it is older than "
+            "ONNX 1.0. Export again"
+        )
+    try:
+        normalise(proto)
+    except ModelError as error:
+        raise ModelError(f"model {str(path)!r}, {error}") from error
 
 
 def _drop_inputs_with_initializer(proto: onnx.ModelProto) -> None:

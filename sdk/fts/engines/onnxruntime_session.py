@@ -80,7 +80,12 @@ class OrtSession:
 
 
 def open_session(
-    model: bytes, *, threads: int | None = None, exact_u8s8: bool = False, what: str = "the net"
+    model: bytes,
+    *,
+    threads: int | None = None,
+    exact_u8s8: bool = False,
+    is_optimised: bool = True,
+    what: str = "the net",
 ) -> OrtSession:
     """Load an ONNX model.
 
@@ -88,6 +93,7 @@ def open_session(
         model: A serialized ONNX model without external data.
         threads: Intra-op threads; None for the CPUs this process may use.
         exact_u8s8: Compute u8*s8 sums without 16-bit saturation, slower, on machines that saturate.
+        is_optimised: Let onnxruntime rewrite the graph.
         what: Name of the model in messages.
 
     Raises:
@@ -99,7 +105,8 @@ def open_session(
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads if threads is not None else available_cpus()
     options.inter_op_num_threads = 1
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    levels = ort.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if is_optimised else levels.ORT_DISABLE_ALL
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     if exact_u8s8:
