@@ -1,4 +1,5 @@
-"""Source file to Model: read, refuse what is unsafe or invalid, bring the opset into the range the tool works in.
+"""Source file to Model: read, refuse what is unsafe or invalid, bring the opset into the range the tool works in, and
+compute in float32.
 
 What it does *not* do: change what the net computes. Every refusal names the node or tensor.
 """
@@ -32,10 +33,14 @@ from fts_converters.light_proto import (
 )
 from fts_converters.load_torch import is_torch_source, proto_from_torch
 from fts_converters.model import Model, model_from_light
-from fts_converters.upgrade_opset import bring_opset_into_range, opset_of
+from fts_converters.normalise import normalise
+from fts_converters.upgrade_opset import NEWEST_OPSET, bring_opset_into_range, opset_of
+from fts_converters.widen_types import Widened, holds_other_floats, widen_types
 
 # The oldest opset that onnxruntime promises to run, so that the net as it came can be compared with the upgraded one.
 OLDEST_RUNNABLE_OPSET = 7
+# The first with operator sets; that of ONNX 1.0.
+OLDEST_IR = 3
 # Domains whose operators onnxruntime's CPU provider ships with.
 KNOWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 # Operators of quantized nets: QuantizeLinear, DynamicQuantizeMatMul, QLinearAdd, QGemm, MatMulInteger, MatMulNBits ...
@@ -82,6 +87,7 @@ def load_model(source: str) -> Model:
     _drop_inputs_with_initializer(proto)
     _refuse_private_domains(proto, path)
     proto = _without_functions(proto, path)
+    _normalise(proto, path)
     _refuse_unknown_types(proto, path)
     net = light_from_proto(proto, external)
     del proto, external  # the values live in `net` alone from here on
@@ -89,14 +95,33 @@ def load_model(source: str) -> Model:
     _give_constants_their_type(net.proto)
     _refuse_random(net.proto, path)
     _refuse_nan_weights(net, path)
-    in_range = spell_integer_operators(bring_opset_into_range(net.proto, path), path, QUANTIZED.fullmatch, net.weights)
-    can_compare = in_range is not net.proto and opset_of(net.proto) >= OLDEST_RUNNABLE_OPSET
-    return model_from_light(
-        LightProto(proto=in_range, weights=net.weights),
+    ready, widened = _in_range(net, path)
+    spelled = spell_integer_operators(ready.proto, path, QUANTIZED.fullmatch, ready.weights)
+    can_compare = ready is not net and opset_of(net.proto) >= OLDEST_RUNNABLE_OPSET
+    model = model_from_light(
+        LightProto(proto=spelled, weights=ready.weights),
         source=path.name,
         source_sha256=digest.hexdigest(),
         original=net if can_compare else None,
     )
+    model.is_widened = widened is not None and widened.is_changed
+    model.left_alone = () if widened is None else widened.left_alone
+    return model
+
+
+def _in_range(net: LightProto, path: Path) -> tuple[LightProto, Widened | None]:
+    """The net in an opset and the types that the tool works in; itself where nothing had to change."""
+    if not holds_other_floats(net.proto):
+        proto = bring_opset_into_range(net.proto, path)
+        return (net if proto is net.proto else LightProto(proto=proto, weights=net.weights)), None
+    source = net.whole(f"model {str(path)!r}")  # whether a type can change is seen in the values
+    if opset_of(source) > NEWEST_OPSET:  # first, since older opsets take fewer types
+        widened = widen_types(source)
+        proto = bring_opset_into_range(widened.model, path)
+    else:
+        widened = widen_types(bring_opset_into_range(source, path))
+        proto = widened.model
+    return (net if proto is source else light_from_proto(proto)), widened
 
 
 def _read_proto(path: Path, digest: Digest) -> onnx.ModelProto:
@@ -194,6 +219,23 @@ def _external_constants_to_initializers(proto: onnx.ModelProto) -> None:
     if len(kept) < len(proto.graph.node):
         del proto.graph.node[:]
         proto.graph.node.extend(kept)
+
+
+def _normalise(proto: onnx.ModelProto, path: Path) -> None:
+    if proto.ir_version > onnx.IR_VERSION:
+        raise ModelError(
+            f"model {str(path)!r}: IR version {proto.ir_version}, and the installed onnx {onnx.__version__} knows versions "
+            f"up to {onnx.IR_VERSION}. Install a newer onnx, or save the net with an older IR version"
+        )
+    if proto.ir_version < OLDEST_IR:
+        raise ModelError(
+            f"model {str(path)!r}: IR version {proto.ir_version}, expected {OLDEST_IR} or newer: it is older than "
+            "ONNX 1.0. Export again"
+        )
+    try:
+        normalise(proto)
+    except ModelError as error:
+        raise ModelError(f"model {str(path)!r}, {error}") from error
 
 
 def _drop_inputs_with_initializer(proto: onnx.ModelProto) -> None:

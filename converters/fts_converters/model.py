@@ -27,13 +27,17 @@ class Model:
         graph: The graph; passes change it in place.
         source: File name without its folder, for messages.
         source_sha256: Digest of the file and its external data.
-        original: The net as it came, where its opset was changed on the way in; else None.
+        original: The net as it came, where its opset or types were changed on the way in; else None.
+        is_widened: It computes in float32 what it computed in another float type.
+        left_alone: What loading would have widened and left as it is, each with the reason.
     """
 
     graph: gs.Graph
     source: str
     source_sha256: str
     original: LightProto | None = None
+    is_widened: bool = False
+    left_alone: tuple[str, ...] = ()
 
     @property
     def opset(self) -> int:

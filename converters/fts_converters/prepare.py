@@ -25,6 +25,7 @@ from fts_calibration.statistics.statistics import Statistics, json_from_statisti
 from fts_converters.cache import StageCache
 from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
+from fts_converters.check_widened import check_widened
 from fts_converters.contract import InputContract, InputDecisions, decide_inputs, decide_outputs
 from fts_converters.freeze import freeze
 from fts_converters.given_grids.clean_given import cleaned_given, kept_text
@@ -87,8 +88,8 @@ def prepare(
     progress.stage("clean", f"{len(model.graph.nodes)} nodes")
     freeze(model, decisions.shapes, decisions.frozen)
     name_nodes(model)  # before it is run: onnxruntime refuses two nodes of one name
-    before = _as_it_came(model, decisions)
     sample = next(iter(data.feeds("calibrate")))
+    before = _as_loaded(model, decisions, sample, warnings)
     if holds_grids(model):
         given = cleaned_given(model, before, sample)
         portable = onnx.ModelProto()
@@ -114,7 +115,8 @@ def prepare(
     progress.stage("calibrate", f"{data.count('calibrate')} files, {len(index.model.graph.node)} nodes")
     statistics, moments = _statistics(index, candidates, decisions.live, data, cache, progress)
     output_specs = tensor_specs(index.model.graph.output)
-    outputs = decide_outputs(output_specs, card, decisions.live, statistics.ranges, warnings)
+    ranges = {**statistics.ranges, **{o: statistics.ranges[x] for o, x in _cast_outputs(index).items()}}
+    outputs = decide_outputs(output_specs, card, decisions.live, ranges, warnings)
     return Prepared(
         model=model,
         net=net,
@@ -136,6 +138,21 @@ def _lowered(net: LightProto, target: str, model: Model, warnings: WarningLog) -
     for name, refusal in lower(copy, target):
         warnings.add("not-lowered", f"{name}: {refusal.node!r} stays as it is: {refusal.reason}")
     return copy.to_light()
+
+
+def _as_loaded(model: Model, decisions: InputDecisions, sample: Mapping[str, Any], warnings: WarningLog) -> LightProto:
+    """What cleaning is compared with. Wider types round differently, so that they are a comparison of their own."""
+    for reason in model.left_alone:
+        warnings.add("not-widened", reason)
+    before = _as_it_came(model, decisions)
+    if not model.is_widened:
+        return before
+    widened = model.to_light()
+    if model.original is not None:
+        forms = before.whole(model.source), widened.whole(model.source)
+        if reason := check_widened(*forms, sample, what=model.source):
+            warnings.add("not-compared", reason)
+    return widened
 
 
 def _as_it_came(model: Model, decisions: InputDecisions) -> LightProto:
@@ -174,6 +191,7 @@ def _statistics(
     progress: Progress,
 ) -> tuple[Statistics, Mapping[str, Any]]:
     outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
+    outputs += sorted(_cast_outputs(index).values())
     tensors = tensors_to_calibrate(candidates.units.values(), index, outputs)
     key = {
         "stage": "statistics, 4",
@@ -194,6 +212,22 @@ def _statistics(
         known = {"statistics": json_from_statistics(statistics), "moments": moments.to_json()}
         cache.put(key, known)
     return statistics_from_json(known["statistics"]), known["moments"]
+
+
+def _cast_outputs(index: GraphIndex) -> dict[str, str]:
+    """Outputs of other float types, with the float32 tensor that is cast to them: its range is theirs."""
+    found = {}
+    for output in index.model.graph.output:
+        node = index.producers.get(output.name)
+        is_cast = node is not None and node.op_type == "Cast" and index.dtype(output.name) in ("float16", "float64")
+        if (
+            node is not None
+            and is_cast
+            and index.dtype(node.input[0]) == "float32"
+            and not index.is_constant(node.input[0])
+        ):
+            found[output.name] = node.input[0]
+    return found
 
 
 def feeds_digest(data: CalibrationSet, inputs: Sequence[InputContract]) -> str:

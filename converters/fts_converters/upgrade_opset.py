@@ -1,23 +1,26 @@
 """Bring a net into the range of opsets that the tool works in, with the same meaning.
 
-onnx's version converter does the work; what it gets wrong is put right here: the Resize that was an Upsample, or a Resize of
-opset 10, comes out with the default coordinates of opset 11, which are others.
+Up, from opset 1: onnx's version converter, with `opset_steps` before and behind it for what it gets wrong. Down, to 28:
+`lower_opset`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import onnx
-from onnx import helper, numpy_helper, version_converter
+from onnx import defs, helper, shape_inference, version_converter
 
 from fts.errors import ModelError
+from fts_converters.lower_opset import lower_opset
+from fts_converters.opset_steps import AFTER, BEFORE, run_steps
+from fts_converters.tensor_types import Scope, scopes
 
 # Per-channel DequantizeLinear exists from opset 13 on; above 21 the oldest supported onnxruntime (1.19) cannot load it.
 OLDEST_OPSET, NEWEST_OPSET = 13, 21
+# Arithmetic broadcasts as numpy does since 7; the steps start there.
+NUMPY_BROADCAST_OPSET = 7
+_ERRORS = (RuntimeError, onnx.checker.ValidationError, shape_inference.InferenceError)
 
 
 def opset_of(proto: onnx.ModelProto) -> int:
@@ -29,82 +32,63 @@ def bring_opset_into_range(proto: onnx.ModelProto, path: Path) -> onnx.ModelProt
     """The net itself when its opset is in range, else a converted copy.
 
     Raises:
-        ModelError: An old net that the converter cannot raise. A new one that cannot be lowered is returned as it is:
-            `requires.onnxruntime` of the bundle then says from which version on it loads.
+        ModelError: No opset of the standard, one that the installed onnx does not know, or an old net that cannot be
+            raised. A new one that cannot be lowered is returned as it is: `requires.onnxruntime` of the bundle then says
+            from which version on it loads.
     """
+    if not any(o.domain in ("", "ai.onnx") for o in proto.opset_import):
+        domains = ", ".join(o.domain for o in proto.opset_import)
+        raise ModelError(
+            f"model {str(path)!r}: it uses no operator set of the standard (only {domains}), so there is nothing to convert"
+        )
     opset = opset_of(proto)
-    if OLDEST_OPSET <= opset <= NEWEST_OPSET:
-        return proto
-    wanted = OLDEST_OPSET if opset < OLDEST_OPSET else NEWEST_OPSET
+    if opset > defs.onnx_opset_version():
+        raise ModelError(
+            f"model {str(path)!r}: opset {opset}, and the installed onnx {onnx.__version__} knows opsets up to "
+            f"{defs.onnx_opset_version()}. Install a newer onnx, or export with opset {NEWEST_OPSET}"
+        )
+    if opset > NEWEST_OPSET:
+        return lower_opset(proto, opset, NEWEST_OPSET)[0]
+    return proto if opset >= OLDEST_OPSET else _raised(proto, opset, path)
+
+
+def _raised(proto: onnx.ModelProto, opset: int, path: Path) -> onnx.ModelProto:
     try:
-        converted = version_converter.convert_version(proto, wanted)
-    except (RuntimeError, onnx.checker.ValidationError) as error:
-        if opset > NEWEST_OPSET:
-            return proto
+        copy = onnx.ModelProto()
+        copy.CopyFrom(proto)
+        if opset < NUMPY_BROADCAST_OPSET:
+            copy = version_converter.convert_version(copy, NUMPY_BROADCAST_OPSET)
+        run_steps(BEFORE, copy, scopes(copy), opset)
+        converted = version_converter.convert_version(copy, OLDEST_OPSET)
+        run_steps(AFTER, converted, scopes(converted), opset)
+        converted.ir_version = max(converted.ir_version, 4)  # initializers of the steps are no inputs
+        onnx.checker.check_model(converted)
+    except _ERRORS as error:
         lines = " ".join(line.strip() for line in str(error).splitlines() if line.strip())[:400]
         raise ModelError(
-            f"model {str(path)!r}: opset {opset} cannot be brought to opset {wanted}, the least that INT8 needs: {lines}. "
-            f"Export again with opset {wanted} or newer"
+            f"model {str(path)!r}{_culprit(proto, opset)}: opset {opset} cannot be brought to opset {OLDEST_OPSET}, the "
+            f"least that INT8 needs: {lines}. Export again with opset {OLDEST_OPSET} or newer"
         ) from error
-    if opset < 11:
-        for graph in _graphs(converted.graph):
-            _restore_old_coordinates(graph, converted.graph)
+    except ModelError as error:
+        raise ModelError(f"model {str(path)!r}, {error}") from error
     return converted
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                if inner.node or inner.output:
-                    yield from _graphs(inner)
+def _culprit(proto: onnx.ModelProto, opset: int) -> str:
+    """The first node that cannot be converted by itself, for a message."""
+    for scope in scopes(proto):
+        for node in scope.graph.node:
+            try:
+                version_converter.convert_version(_alone(node, scope, opset), OLDEST_OPSET)
+            except _ERRORS:
+                return f", node {node.name or list(node.output)!r} ({node.op_type}, opset {opset})"
+    return ""
 
 
-def _restore_old_coordinates(graph: onnx.GraphProto, main: onnx.GraphProto) -> None:
-    """Upsample and Resize-10 map x_out to x_in = x_out / scale (asymmetric).
-
-    Nearest takes the pixel below on axes that grow and the one above on axes that shrink. Resize has one rounding for all
-    axes since opset 11, so a node that does both becomes two. The converter makes no Resize of its own: all are old ones.
-    """
-    for position, node in reversed(list(enumerate(graph.node))):
-        if node.op_type != "Resize":
-            continue
-        scales = _scales(node, graph, main)
-        if scales is None or not ((scales < 1).any() and (scales > 1).any()):
-            _set_coordinates(node, "ceil" if scales is not None and (scales < 1).any() else "floor")
-            continue
-        shrinking = scales < 1
-        growing = onnx.NodeProto()
-        growing.CopyFrom(node)
-        growing.name = f"{node.name}_growing" if node.name else ""
-        growing.output[0] = f"{node.output[0]}_grown"
-        for part, kept, rounding in ((growing, ~shrinking, "floor"), (node, shrinking, "ceil")):
-            name = f"{node.output[0]}_{rounding}_scales"
-            own = np.where(kept, scales, 1).astype(np.float32)
-            graph.initializer.append(numpy_helper.from_array(own, name))
-            part.input[2] = name
-            _set_coordinates(part, rounding)
-        node.input[0] = growing.output[0]
-        graph.node.insert(position, growing)
-
-
-def _scales(node: onnx.NodeProto, graph: onnx.GraphProto, main: onnx.GraphProto) -> npt.NDArray[np.float32] | None:
-    """The scales of a Resize, when they are a constant."""
-    name = node.input[2] if len(node.input) > 2 else ""
-    for place in (graph, main):
-        for tensor in place.initializer:
-            if tensor.name == name:
-                return numpy_helper.to_array(tensor)
-        for maker in place.node:
-            if maker.op_type == "Constant" and maker.output[0] == name:
-                return next((numpy_helper.to_array(a.t) for a in maker.attribute if a.name == "value"), None)
-    return None
-
-
-def _set_coordinates(node: onnx.NodeProto, rounding: str) -> None:
-    kept = [a for a in node.attribute if a.name not in ("coordinate_transformation_mode", "nearest_mode")]
-    del node.attribute[:]
-    node.attribute.extend(kept)
-    node.attribute.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
-    node.attribute.append(helper.make_attribute("nearest_mode", rounding))
+def _alone(node: onnx.NodeProto, scope: Scope, opset: int) -> onnx.ModelProto:
+    inputs, outputs = (
+        [helper.make_tensor_value_info(n, scope.types.get(n, onnx.TensorProto.FLOAT), None) for n in names if n]
+        for names in (dict.fromkeys(node.input), node.output)
+    )
+    graph = helper.make_graph([node], "alone", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=3)

@@ -16,7 +16,7 @@ from fts.bundle.archive import open_bundle
 from fts.engines.onnxruntime_session import open_session
 
 from .conftest import Run, report_of
-from .nets import CONV, TENSOR, save_feeds, save_net, save_pictures, weights
+from .nets import CONV, PICTURE, TENSOR, save_feeds, save_net, save_pictures, smooth_picture, weights
 
 IN, OUT = "float[1,3,16,16] x", "float[1,3,16,16] y"
 
@@ -98,15 +98,29 @@ KINDS = (
     Kind(
         id="half-inside",
         text=f"net ({IN}) => ({OUT}) {{ a = Cast<to=10>(x) b = {CONV}(a, w) y = Cast<to=1>(b) }}",
-        code=3,
+        code=0,
         outputs=(Y,),
         cast="float16",
     ),
     Kind(
         id="half",
         text=TENSOR.replace("float[", "float16["),
-        code=3,
+        code=0,
         outputs=(("y", "float16", "tensor"),),
+        cast="float16",
+    ),
+    Kind(
+        id="double",
+        text=TENSOR.replace("float[", "double["),
+        code=0,
+        outputs=(("y", "float64", "tensor"),),
+        cast="float64",
+    ),
+    Kind(
+        id="half-picture",
+        text=PICTURE.replace("float[", "float16["),
+        code=0,
+        outputs=(("y", "float16", "image"),),
         cast="float16",
     ),
     Kind(id="no-mac-at-all", text=f"net ({IN}) => ({OUT}) {{ y = Relu(x) }}", code=3, outputs=(("y", "float32", "image"),)),
@@ -169,12 +183,49 @@ def test_a_net_without_macs_converts_when_no_share_is_asked_for(place: Path, fts
     assert "[nothing-int8]" in done.err
 
 
-def test_the_reason_why_half_precision_stays_float_is_in_the_report(place: Path, fts_convert: Run) -> None:
-    save_net(place / "net.onnx", TENSOR.replace("float[", "float16["), cast="float16")
-    save_pictures(place / "photos", 4)
-    assert fts_convert("net.onnx", "--calib", "photos").code == 3
-    (node,) = report_of(place / "net.cpu-int8.below-budget.fts")["nodes"]
-    assert "float16" in node["reason"]
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_a_net_of_another_float_type_becomes_int8_and_keeps_its_inputs_and_outputs(
+    dtype: str, place: Path, fts_convert: Run
+) -> None:
+    text = PICTURE.replace("float[", {"float16": "float16[", "float64": "double["}[dtype])
+    save_net(place / "net.onnx", text, cast=dtype)
+    save_pictures(place / "photos", 8)
+    done = fts_convert("net.onnx", "--calib", "photos")
+    assert done.code == 0, done.err
+    # onnxruntime's CPU provider has no float64 convolution, so that such a net cannot be compared with itself.
+    assert ("[not-compared]" in done.err) == (dtype == "float64")
+    report = report_of(place / "net.cpu-int8.fts")
+    assert report["integer_mac_share"] == 1.0
+    assert [n["precision"] for n in report["nodes"] if n["op_type"] == "Conv"] == ["int8", "int8"]
+    wide = onnx.load(save_net(place / "float32.onnx", PICTURE))
+    for weight in wide.graph.initializer:  # the same weights, as rounded to the type
+        rounded = numpy_helper.to_array(weight).astype(dtype).astype(np.float32)
+        weight.CopyFrom(numpy_helper.from_array(rounded, weight.name))
+    frame = smooth_picture(77)
+    with fts.load("net.cpu-int8.fts", simulate=True) as model:
+        ((entry,), (out,)) = model.inputs, model.outputs
+        assert (entry.spec.dtype, out.spec.dtype) == (dtype, dtype)
+        result = model(frame)
+        feed = np.random.default_rng(4).random((1, 3, 16, 16)).astype(dtype)
+        tensor = model.infer({"x": feed})["y"]
+        assert tensor.dtype == np.dtype(dtype)
+        (expected,) = open_session(wide.SerializeToString()).run({"x": feed.astype(np.float32)})
+        assert 10 * np.log10(1 / np.mean((tensor.astype(np.float64) - expected) ** 2)) > 35
+    assert result.tensors["y"].dtype == np.dtype(dtype)
+    assert result.image.shape == frame.shape
+
+
+def test_why_a_double_net_stays_in_doubles_is_a_warning(place: Path, fts_convert: Run) -> None:
+    text = """net (double[1,4] x) => (double[1,3] y) { a = Mul(x, huge) b = Mul(a, tiny) y = Gemm(b, k) }"""
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]>{text}')
+    numbers = {"huge": np.float64(1e300), "tiny": np.float64(1e-300), "k": np.ones((4, 3))}
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(v), n) for n, v in numbers.items())
+    onnx.save(model, place / "net.onnx")
+    save_feeds(place / "feeds", 4, {"x": (1, 4)}, dtype="float64")
+    done = fts_convert("net.onnx", "--calib", "feeds")
+    assert done.code == 3
+    assert "[not-widened] Gemm 'y' stays in float64" in done.err
+    assert "1e+300, beyond float32" in done.err
 
 
 def test_an_output_whose_shape_differs_from_fp32_has_lost_all(place: Path, fts_convert: Run) -> None:

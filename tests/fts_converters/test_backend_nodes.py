@@ -15,12 +15,7 @@ import pytest
 from tests.fts_converters.backend_nodes import RUNTIME, SURVIVES, all_cases, outcome, sample_cases, versions
 
 TABLE = Path(__file__).with_name("backend_nodes_excluded.json")
-KNOWN_FAULTS = frozenset(
-    {
-        # the loader: onnx's version converter takes a Scan of opset 8, with its batch axis, for one of opset 9
-        "test_scan_sum",
-    }
-)
+KNOWN_FAULTS: frozenset[str] = frozenset()
 
 
 def _check(cases: list[Any]) -> None:

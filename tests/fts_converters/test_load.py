@@ -15,11 +15,14 @@ from fts.errors import ModelError, ModelFileError, NonFiniteValueError, Unsuppor
 from fts_converters import light_proto, load
 from fts_converters.check_equivalent import check_equivalent
 from fts_converters.load import load_model
+from fts_converters.lower_opset import lower_opset
 from fts_converters.pack import _oldest_onnxruntime
+from fts_converters.upgrade_opset import opset_of
 
 # Version conversion renames no arithmetic: the same kernels run in the same order.
 SAME_BITS = 0.0
 CONV = "g (float[1,3,8,8] x) => (float[1,8,6,6] y) { y = Conv(x,w,b) }"
+PICTURE = "g (float[1,3,8,8] x) => (float[1,3,H,W] y) { %s }"
 
 
 def net(text: str = CONV, opset: int = 17, ir: int = 8, **constants: np.ndarray) -> onnx.ModelProto:
@@ -292,6 +295,124 @@ def test_float_constants_given_as_attributes_stay_float32(save):
     np.testing.assert_array_equal(run(model.to_proto(), feed)[0], feed["x"] / 2)
 
 
+# --- forms ------------------------------------------------------------------------------------------------------------------
+
+RELU = "g (float[2,3] x) => (float[2,3] y) { a = Relu(x) y = Neg(a) }"
+
+
+def same(save, model: onnx.ModelProto) -> onnx.ModelProto:
+    """The net as loaded; its outputs are those of the net in the file."""
+    loaded = load_model(save(model)).to_proto()
+    feed = feed_of(model)
+    for a, b in zip(run(model, feed), run(loaded, feed), strict=True):
+        np.testing.assert_array_equal(a, b)
+    return loaded
+
+
+def test_a_graph_out_of_order_is_sorted(save):
+    model = net("g (float[2,3] x) => (float[2,3] y) { a = Relu(x) b = Abs(a) c = Exp(b) y = Neg(c) }")
+    first = model.graph.node[0]
+    moved = onnx.NodeProto.FromString(first.SerializeToString())
+    model.graph.node.remove(first)
+    model.graph.node.append(moved)
+    assert [n.op_type for n in same(save, model).graph.node] == ["Relu", "Abs", "Exp", "Neg"]
+
+
+def test_a_subgraph_waits_for_the_outer_tensor_it_reads(save):
+    text = """g (float[2,3] x, bool c) => (float[2,3] y) { y = If(c) <then_branch = t () => (float[2,3] p) { p = Neg(a) },
+        else_branch = e () => (float[2,3] q) { q = Exp(a) }> a = Relu(x) }"""
+    loaded = load_model(save(net(text)))
+    assert [n.op for n in loaded.graph.nodes] == ["Relu", "If"]
+
+
+def test_a_cycle_is_refused(save):
+    with pytest.raises(ModelError, match="topologically sorted"):
+        load_model(save(net("g (float[2,3] x) => (float[2,3] y) { a = Add(x,b) b = Neg(a) y = Abs(b) }")))
+
+
+@pytest.mark.parametrize("form", ["initializer", "initializer with coordinates", "Constant", "subgraph"])
+def test_sparse_constants_are_filled_in(save, form):
+    model = net("g (float[2,3] x) => (float[2,3] y) { y = Mul(x,k) }")
+    values = numpy_helper.from_array(np.array([2, 3], np.float32), "k")
+    places = np.array([[0, 1], [1, 2]]) if "coordinates" in form else np.array([1, 5])
+    sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(places, "at"), [2, 3])
+    if form.startswith("initializer"):
+        model.graph.sparse_initializer.append(sparse)
+    elif form == "Constant":
+        model.graph.node.insert(0, helper.make_node("Constant", [], ["k"], sparse_value=sparse))
+    else:
+        inner = helper.make_graph([helper.make_node("Mul", ["x", "k"], ["z"])], "i", [],
+                                  [helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 3])])  # fmt: skip
+        inner.sparse_initializer.append(sparse)
+        true = net("g (float[2,3] x, bool c) => (float[2,3] y) { y = Neg(x) }")
+        model.CopyFrom(true)
+        model.graph.node[0].CopyFrom(helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner))
+    loaded = load_model(save(model)).to_proto()
+    x = np.ones((2, 3), np.float32)
+    feed = {"x": x, "c": np.array(True)} if form == "subgraph" else {"x": x}
+    np.testing.assert_array_equal(run(loaded, feed)[0], np.array([[0, 2, 0], [0, 0, 3]], np.float32))
+
+
+def test_indices_outside_of_a_sparse_constant_are_refused(save):
+    model = net("g (float[2,3] x) => (float[2,3] y) { y = Mul(x,k) }")
+    values = numpy_helper.from_array(np.array([2], np.float32), "k")
+    model.graph.sparse_initializer.append(
+        helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([6])), [2, 3])
+    )
+    with pytest.raises(ModelError, match="tensor 'k': sparse, and its indices"):
+        load_model(save(model))
+
+
+def test_the_domain_ai_onnx_is_the_standard(save):
+    model = net(RELU)
+    for holder in (*model.graph.node, *model.opset_import):
+        holder.domain = "ai.onnx"
+    model.graph.name = ""
+    assert {n.domain for n in same(save, model).graph.node} == {""}
+
+
+def test_two_versions_of_one_operator_set_are_refused(save):
+    model = net(RELU)
+    model.opset_import.append(helper.make_opsetid("ai.onnx", 13))
+    with pytest.raises(ModelError, match="imported as version 17 and as 13"):
+        load_model(save(model))
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18])
+@pytest.mark.parametrize("axes", ["", "<axes=[1]>"])
+def test_mean_variance_normalization_is_written_out(save, opset, axes):
+    model = net(PICTURE % f"y = MeanVarianceNormalization{axes}(x)", opset)
+    loaded = load_model(save(model)).to_proto()
+    check_equivalent(model, loaded, feed_of(model), what="net")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = Relu(x) a = Neg(x) y = Abs(a)", "'a' has been used as output names multiple times"),
+        ("k = Relu(x) y = Neg(k)", "'k' has been used"),
+        ("x = Relu(x) y = Neg(x)", "'x' has been used"),
+    ],
+)
+def test_a_tensor_made_twice_is_named(save, text, words):
+    model = net(f"g (float[2,3] x) => (float[2,3] y) {{ {text} }}", k=np.ones((2, 3), np.float32))
+    with pytest.raises(ModelError, match=words):
+        load_model(save(model))
+
+
+def test_names_that_passes_generate_may_be_taken(save):
+    names = ("_gs_0", "onnx_graphsurgeon_constant_0", "fts_0", "y_folded")
+    nodes = " ".join(f"{n} = Relu({p})" for n, p in zip(names, ("x", *names), strict=False))
+    same(save, net(f"g (float[2,3] x) => (float[2,3] y) {{ {nodes} y = Neg(y_folded) }}"))
+
+
+def test_outputs_that_nobody_reads_may_be_unnamed_or_named(save):
+    model = net("g (float[1,1,4,4] x) => (float[1,1,2,2] y) { y, i = MaxPool<kernel_shape=[3,3]>(x) }")
+    same(save, model)
+    model.graph.node[0].output[1] = ""
+    same(save, model)
+
+
 # --- opset ------------------------------------------------------------------------------------------------------------------
 
 
@@ -307,7 +428,6 @@ def scales(*values: float) -> tuple[tuple[str, np.ndarray], ...]:
     return (("s", np.array(values, np.float32)),)
 
 
-PICTURE = "g (float[1,3,8,8] x) => (float[1,3,H,W] y) { %s }"
 OLD = [
     Old(name="Softmax 11", opset=11, text="g (float[2,3,4] x) => (float[2,3,4] y) { y = Softmax<axis=1>(x) }"),
     Old(name="Clip 6", opset=8, text=PICTURE % "y = Clip<min=-0.5,max=0.5>(x)"),
@@ -367,9 +487,73 @@ def test_a_new_opset_is_lowered_where_the_graph_can_be_expressed_there(save, ops
 
 
 def test_a_new_opset_is_kept_where_it_cannot_be_lowered_and_the_bundle_says_so(save):
-    loaded = load_model(save(net(PICTURE % "y = RMSNormalization(x,k)", 23, 10, k=np.ones(8, np.float32))))
-    assert loaded.opset == 23
+    text = "g (float[1,4,8,8] x, float[1,4,1,8] new) => (float[1,4,8,8] y) { y = TensorScatter(x,new,at) }"
+    loaded = load_model(save(net(text, 25, 10, at=np.array([3]))))
+    assert loaded.opset == 24
     assert re.fullmatch(r"1\.2\d", _oldest_onnxruntime(loaded.to_proto()))
+
+
+@pytest.mark.parametrize(
+    ("opset", "body"),
+    [
+        (23, "y = RMSNormalization(x,k)"), (24, "y = Swish<alpha=0.5>(x)"), (28, "y = Swish(x)"),
+        (25, "q = Mul(x,k) y = Attention(q,x,x)"), (23, "y = RotaryEmbedding(x,c,s)"),
+    ],
+)  # fmt: skip
+def test_an_operator_newer_than_the_range_is_written_out_by_its_own_definition(save, opset, body):
+    rng = np.random.default_rng(3)
+    angles = {n: rng.random((1, 8, 4)).astype(np.float32) for n in "cs" if f",{n}" in body}
+    model = net(f"g (float[1,3,8,8] x) => (float[1,3,8,8] y) {{ {body} }}", opset, 10, **angles,
+                **({"k": rng.random(8).astype(np.float32)} if ",k)" in body else {}))  # fmt: skip
+    loaded = load_model(save(model))
+    assert loaded.opset == 21
+    if opset <= 25:  # the newest that every supported onnxruntime with these operators runs
+        check_equivalent(model, loaded.to_proto(), feed_of(model), what="net")
+
+
+@pytest.mark.parametrize(
+    ("opset", "least", "text"),
+    [
+        (28, 28, "g (float[4] x) => (float[4] y) { y = Mod(x,k) }"),
+        (28, 28, 'g (float[1,3,8,8] x) => (float[1,12,4,4] y) { y = SpaceToDepth<blocksize=2,mode="CRD">(x) }'),
+        (28, 26, "g (float[4] x) => (float[4] y) { y = CumProd(x,a) }"),
+        (24, 24, "g (float[4] x) => (float[4] y) { b = Cast<to=16>(x) v, i = TopK(b,n) y = Cast<to=1>(v) }"),
+        (23, 22, "g (float[4] x) => (float[4] y) { b = Cast<to=16>(x) c = Round(b) y = Cast<to=1>(c) }"),
+    ],
+)
+def test_a_node_that_the_older_opset_would_read_otherwise_keeps_the_lowest_opset_that_holds_it(opset, least, text):
+    constants = {"k": np.float32(0.7), "a": np.array(0, np.int64), "n": np.array([4])}
+    model = net(text, opset, 11, **{n: v for n, v in constants.items() if f",{n})" in text})
+    lowered, obstacle = lower_opset(model, opset, 21)
+    assert opset_of(lowered) == least
+    assert "opset" in obstacle
+
+
+def test_an_attribute_that_is_new_but_says_the_default_is_no_obstacle():
+    model = net('g (float[4] x) => (float16[4] y) { y = Cast<to=10,round_mode="up">(x) }', 24, 11)
+    lowered, obstacle = lower_opset(model, 24, 21)
+    assert (opset_of(lowered), obstacle) == (21, "")
+    assert [a.name for a in lowered.graph.node[0].attribute] == ["to"]
+
+
+def test_an_opset_newer_than_onnx_is_refused(save):
+    with pytest.raises(ModelError, match=r"opset 99, and the installed onnx .* knows opsets up to \d+"):
+        load_model(save(net(opset=99)))
+
+
+@pytest.mark.parametrize(("ir", "words"), [(99, "Install a newer onnx"), (2, "older than ONNX 1.0")])
+def test_an_unknown_ir_version_is_refused(save, ir, words):
+    with pytest.raises(ModelError, match=f"IR version {ir}.*{words}"):
+        load_model(save(net(ir=ir)))
+
+
+@pytest.mark.parametrize("ir", range(3, onnx.IR_VERSION + 1))
+def test_every_known_ir_version_is_read(save, ir):
+    model = net(opset=13, ir=ir)
+    if ir < 4:
+        for tensor in model.graph.initializer:
+            model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    assert [i.name for i in load_model(save(model)).graph.inputs] == ["x"]
 
 
 @pytest.mark.parametrize(("opset", "ir"), [(13, 8), (18, 8), (19, 9), (20, 9), (21, 10)])

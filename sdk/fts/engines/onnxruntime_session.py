@@ -99,6 +99,7 @@ def open_session(
     threads: int | None = None,
     exact_u8s8: bool = False,
     fuses_qdq: bool = True,
+    is_optimised: bool = True,
     what: str = "the net",
 ) -> OrtSession:
     """Load an ONNX model.
@@ -110,6 +111,7 @@ def open_session(
         threads: Intra-op threads; None for the CPUs this process may use.
         exact_u8s8: Compute u8*s8 sums without 16-bit saturation, slower, on machines that saturate.
         fuses_qdq: Make integer kernels of DQ -> op -> Q; False runs each node as it stands.
+        is_optimised: Let onnxruntime rewrite the graph.
         what: Name of the model in messages.
 
     Raises:
@@ -121,7 +123,8 @@ def open_session(
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads if threads is not None else available_cpus()
     options.inter_op_num_threads = 1
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    levels = ort.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if is_optimised else levels.ORT_DISABLE_ALL
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     if exact_u8s8:
