@@ -178,7 +178,7 @@ def portrait(
     ellipse(*mouth, 0.8 * eye, 0.035 * box_height, skin * np.asarray((0.8, 0.4, 0.4), np.float32))
     across = (np.arange(width, dtype=np.float32) - cx) / box_width
     side = float(rng.choice([-1.0, 1.0]))
-    light = light * np.exp(side * 0.8 * across.clip(-1, 1))[None, :, None]
+    light = light * np.exp(side * 1.6 * across.clip(-1, 1))[None, :, None]
     light = light * np.exp(0.10 * field(rng, height, width, 1.2))[..., None]
     box = (cx - box_width / 2, cy - box_height / 2, box_width, box_height)
     if contrast != 1.0:
