@@ -34,6 +34,7 @@ def collect_min_max(
     channel_ranks: Mapping[str, int],
     *,
     on_sample: Callable[[int], None] = lambda done: None,
+    on_bounds: Callable[[Sequence[Bounds], Sequence[Bounds]], None] = lambda low, high: None,
 ) -> Statistics:
     """Run the FP32 net over the feeds and keep each tensor's bounds.
 
@@ -43,6 +44,7 @@ def collect_min_max(
         tensors: float32 tensors of the graph (inputs, activations, outputs), without duplicates.
         channel_ranks: Those of `tensors` whose bounds are also wanted channel by channel (axis 1), with their rank.
         on_sample: Called with the number of samples done.
+        on_bounds: Called with each sample's own bounds: of every tensor the low ones, then the high ones.
 
     Raises:
         NonFiniteValueError: A tensor became NaN or infinite; names the first one in graph order.
@@ -58,6 +60,7 @@ def collect_min_max(
         low = [np.minimum(a, b) for a, b in zip(low, least, strict=True)] if low else least
         high = [np.maximum(a, b) for a, b in zip(high, greatest, strict=True)] if high else greatest
         samples += 1
+        on_bounds(least, greatest)
         on_sample(samples)
     ranges: dict[str, TensorRange] = {}
     channel_ranges: dict[str, tuple[TensorRange, ...]] = {}
