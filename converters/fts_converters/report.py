@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from fts.vocabulary.plan import Plan
+from fts_calibration.audit.finding import Finding
 from fts_calibration.dataset.calibration_set import FileRecord
 from fts_calibration.metrics.budget import Score
 from fts_calibration.statistics.statistics import TensorRange
@@ -48,6 +49,7 @@ def report_json(
     losses: Sequence[UnitLoss],
     warnings: Sequence[tuple[str, str]],
     histograms: Sequence[Mapping[str, Any]] = (),
+    findings: Sequence[Finding] = (),
 ) -> str:
     """The report as text, keys sorted, the same for the same conversion."""
     report = {
@@ -55,6 +57,7 @@ def report_json(
         "dialect": dialect,
         "calibration": {
             "files": [_file_json(f) for f in files],
+            "findings": [f.to_json() for f in findings],
             "ranges": [{"tensor": n, "low": _rounded(r.low), "high": _rounded(r.high)} for n, r in ranges.items()],
         },
         "nodes": [

@@ -80,7 +80,7 @@ def _watching(model: onnx.ModelProto, names: Sequence[str]) -> bytes:
     del watched.graph.output[:]
     for name in names:
         watched.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
-    return watched.SerializeToString()
+    return bytes(watched.SerializeToString())
 
 
 def check_activation_divergence(divergences: Mapping[str, float]) -> Iterator[Finding]:

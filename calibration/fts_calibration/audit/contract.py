@@ -10,9 +10,9 @@ Nets without batch norms, and those whose export folded them into the convolutio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +54,7 @@ class BatchNorm:
 
 
 def check_contract(
-    model: onnx.ModelProto, input_name: str, pre: Preprocessing, feeds: Sequence[Feed]
+    model: onnx.ModelProto, input_name: str, pre: Preprocessing, feeds: Iterable[Feed]
 ) -> Iterator[Finding]:
     """Finding contract.
 
@@ -64,12 +64,16 @@ def check_contract(
         pre: Its declared contract.
         feeds: Samples under that contract; the first MOST_SAMPLES are used.
     """
+    taken = next(value.type.tensor_type.elem_type for value in model.graph.input if value.name == input_name)
+    if taken not in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE):
+        yield _not_checked("the net takes integers, which hold one range alone")
+        return
     norms = batch_norms(model)
     if not norms:
         yield _not_checked("the net has no batch norm left to compare the data with")
         return
     try:
-        distances = contract_distances(model, norms, input_name, pre, feeds[:MOST_SAMPLES])
+        distances = contract_distances(model, norms, input_name, pre, islice(feeds, MOST_SAMPLES))
     except EngineError as error:
         yield _not_checked(f"the net does not run up to its first batch norms alone ({error})")
         return
@@ -118,7 +122,7 @@ def batch_norms(model: onnx.ModelProto) -> tuple[BatchNorm, ...]:
 
 
 def contract_distances(
-    model: onnx.ModelProto, norms: Sequence[BatchNorm], input_name: str, pre: Preprocessing, feeds: Sequence[Feed]
+    model: onnx.ModelProto, norms: Sequence[BatchNorm], input_name: str, pre: Preprocessing, feeds: Iterable[Feed]
 ) -> Mapping[str, float]:
     """Distance of the data from the batch norms' memory, by name of the contract; "" is the declared one."""
     watched = onnx.ModelProto()
@@ -127,16 +131,18 @@ def contract_distances(
     for name in dict.fromkeys(norm.tensor for norm in norms):
         watched.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
     session = open_session(watched.SerializeToString(), what="the net up to its first batch norms")
-    distances = {}
-    for name, other in {"": pre, **_other_contracts(pre)}.items():
-        moments = [_Moments(len(norm.mean)) for norm in norms]
-        for feed in feeds:
+    contracts = {"": pre, **_other_contracts(pre)}
+    moments = {name: [_Moments(len(norm.mean)) for norm in norms] for name in contracts}
+    for feed in feeds:  # the outer loop: one sample in memory, however many there are
+        for name, other in contracts.items():
             changed = {**feed, input_name: _as_under(other, feed[input_name], pre)}
             seen = dict(zip(session.output_names, session.run(changed), strict=True))
-            for norm, moment in zip(norms, moments, strict=True):
+            for norm, moment in zip(norms, moments[name], strict=True):
                 moment.add(seen[norm.tensor])
-        distances[name] = float(np.mean([m.distance(norm) for m, norm in zip(moments, norms, strict=True)]))
-    return distances
+    return {
+        name: float(np.mean([m.distance(norm) for m, norm in zip(moments[name], norms, strict=True)]))
+        for name in contracts
+    }
 
 
 def _other_contracts(pre: Preprocessing) -> dict[str, Preprocessing]:

@@ -188,7 +188,8 @@ def _shrunk(pixels: Pixels, net_wh: tuple[int, int]) -> Pixels:
     height, width, _ = pixels.shape
     factor = min(net_wh[0] / width, net_wh[1] / height, 1.0)
     size = (max(round(width * factor), 1), max(round(height * factor), 1))
-    return cv2.resize(pixels, size, interpolation=cv2.INTER_AREA).reshape(size[1], size[0], -1)
+    shrunk = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
+    return np.asarray(shrunk, np.float32).reshape(size[1], size[0], -1)
 
 
 def _detail(gray: npt.NDArray[np.float32]) -> float:
@@ -224,7 +225,7 @@ def _interleaved(real: npt.NDArray[np.float32]) -> float:
 def _thumbnail(small: Pixels) -> npt.NDArray[np.uint8]:
     tiny = cv2.resize(small, (THUMBNAIL_PX, THUMBNAIL_PX), interpolation=cv2.INTER_AREA)
     rgb = np.broadcast_to(tiny.reshape(THUMBNAIL_PX, THUMBNAIL_PX, -1), (THUMBNAIL_PX, THUMBNAIL_PX, 3))
-    return np.rint(rgb.clip(0, 255)).astype(np.uint8)
+    return np.asarray(np.rint(rgb.clip(0, 255)), np.uint8)
 
 
 def _face_look(face: Face, pixels: Pixels) -> FaceLook:

@@ -25,4 +25,5 @@ def perceptual_hash(gray: npt.NDArray[np.float32]) -> int:
 def distances(hashes: npt.NDArray[np.uint64], one: int) -> npt.NDArray[np.int64]:
     """Number of bits, (n,), in which each of the hashes (n,) differs from one."""
     differing = hashes ^ np.uint64(one)
-    return np.unpackbits(differing.view(np.uint8).reshape(len(hashes), 8), axis=1).sum(axis=1, dtype=np.int64)
+    bits = np.unpackbits(differing.view(np.uint8).reshape(len(hashes), 8), axis=1)
+    return np.asarray(bits.sum(axis=1), np.int64)

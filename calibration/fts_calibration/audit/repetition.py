@@ -52,7 +52,7 @@ def near_copies(looks: Sequence[Look]) -> list[str]:
     found = []
     for position, look in enumerate(looks[1:], start=1):
         near = np.flatnonzero(distances(hashes[:position], look.hash) <= NEAR_BITS)
-        if any(_difference(looks[i].thumbnail, look.thumbnail) < NEAR_THUMBNAILS for i in near):
+        if any(_difference(looks[i].thumbnail, look.thumbnail) < NEAR_THUMBNAILS for i in near.tolist()):
             found.append(look.path)
     return found
 

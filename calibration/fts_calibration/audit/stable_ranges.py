@@ -53,20 +53,19 @@ class PartRanges:
 
     def _errors(self) -> npt.NDArray[np.float64]:
         low, high = (np.stack([self._parts[part][i] for part in range(PARTS)]) for i in (0, 1))  # (PARTS, T)
-        whole = high.max(axis=0) - low.min(axis=0)
-        moving = np.isfinite(whole) & (whole > 0)
+        moving = high.max(axis=0) > low.min(axis=0)  # a tensor without elements reaches from inf to -inf
+        low, high = low[:, moving], high[:, moving]
         squares = []
         for half in combinations(range(1, PARTS), PARTS // 2 - 1):
             first = [0, *half]  # part 0 stands in the first half: each division is met once
             second = [part for part in range(PARTS) if part not in first]
             apart = _width(low[first], high[first]) - _width(low[second], high[second])
-            squares.append((apart[moving] / whole[moving]) ** 2)
+            squares.append((apart / _width(low, high)) ** 2)
         return np.asarray(np.sqrt(np.mean(squares, axis=0)) / 2)
 
 
 def _width(low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    with np.errstate(invalid="ignore"):  # inf - inf: a tensor without elements
-        return np.asarray(high.max(axis=0) - low.min(axis=0))
+    return np.asarray(high.max(axis=0) - low.min(axis=0))
 
 
 def check_stable_ranges(parts: Mapping[str, Any]) -> Iterator[Finding]:
