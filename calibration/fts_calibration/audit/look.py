@@ -18,10 +18,13 @@ from fts_calibration.audit.boxes_json import Face
 from fts_calibration.audit.perceptual_hash import perceptual_hash
 
 Pixels = npt.NDArray[np.float32]  # (H, W, C), C = 1 or 3, RGB
+AnyPixels = (
+    npt.NDArray[np.float32] | npt.NDArray[np.uint8]
+)  # a decoded picture stays in bytes: 12 MP are 144 MB in float32
 
 THUMBNAIL_PX = 16
-# Of larger pictures every k-th row (and column) is measured: neighbours stay neighbours, and 12 MP cost 1/6.
-_MOST_LINES = 512
+# Of larger pictures every k-th row (and column) is measured: neighbours stay neighbours, and 12 MP cost 1/24.
+_MOST_LINES = 128
 # A channel value at or beyond these is taken for clipped: JPEG moves 0 and 255 by a little.
 CLIPPED_LOW, CLIPPED_HIGH = 2.0, 253.0
 _COLORED = 20.0  # difference of channels from which on a pixel has a colour, of 255
@@ -101,10 +104,8 @@ def look_at_picture(
 ) -> Look:
     """Look at a decoded picture, uint8 (H, W, 3) in BGR order."""
     if pre.color == "gray":
-        pixels = cv2.cvtColor(frame_bgr, cv2.COLOR_BGR2GRAY)[..., None].astype(np.float32)
-    else:
-        pixels = frame_bgr[..., ::-1].astype(np.float32)
-    return _look(path, pixels, net_wh, faces)
+        frame_bgr = cv2.cvtColor(frame_bgr, cv2.COLOR_BGR2GRAY)[..., None]
+    return _look(path, frame_bgr[..., ::-1], np.ascontiguousarray(_shrunk(frame_bgr, net_wh)[..., ::-1]), faces)
 
 
 def look_at_tensor(path: str, tensor: npt.NDArray[np.generic], pre: Preprocessing, faces: Sequence[Face] = ()) -> Look:
@@ -115,29 +116,27 @@ def look_at_tensor(path: str, tensor: npt.NDArray[np.generic], pre: Preprocessin
     if pre.color == "bgr":
         pixels = pixels[..., ::-1]
     interleaved = _interleaved(real) if pre.layout == "nchw" and len(real) == 3 else 0.0
-    net_wh = (pixels.shape[1], pixels.shape[0])
-    return _look(path, pixels, net_wh, faces, values=_percentiles(real), interleaved=interleaved)
+    return _look(path, pixels, pixels, faces, values=_percentiles(real), interleaved=interleaved)
 
 
 def _look(
     path: str,
-    pixels: Pixels,
-    net_wh: tuple[int, int],
+    pixels: AnyPixels,
+    small: Pixels,
     faces: Sequence[Face],
     *,
     values: tuple[float, float] | None = None,
     interleaved: float = 0.0,
 ) -> Look:
-    """`values` are given for raw tensors alone."""
+    """`small` is what the net sees of the pixels; `values` are given for raw tensors alone."""
     height, width, channels = pixels.shape
-    rows = pixels[:: -(-height // _MOST_LINES)]
-    columns = pixels[:, :: -(-width // _MOST_LINES)]
+    rows = pixels[:: -(-height // _MOST_LINES)].astype(np.float32)
+    columns = pixels[:, :: -(-width // _MOST_LINES)].astype(np.float32)
     gray = rows.mean(axis=2)
     std = float(gray.std())
     red, green, blue = (rows[..., min(c, channels - 1)] for c in range(3))
     azure = (blue > green) & (green > red) & (blue - red > _COLORED)
     azure_rows = np.nonzero(azure)[0]
-    small = _shrunk(pixels, net_wh)
     return Look(
         path=path,
         size_wh=(width, height),
@@ -183,7 +182,7 @@ def _correlation(gray: npt.NDArray[np.float32]) -> float:
     return float((centered[:, 1:] * centered[:, :-1]).mean()) / power
 
 
-def _shrunk(pixels: Pixels, net_wh: tuple[int, int]) -> Pixels:
+def _shrunk(pixels: AnyPixels, net_wh: tuple[int, int]) -> Pixels:
     """At most the size at which the net sees it."""
     height, width, _ = pixels.shape
     factor = min(net_wh[0] / width, net_wh[1] / height, 1.0)
@@ -208,7 +207,7 @@ def _through(gray: npt.NDArray[np.float32], factor: int) -> npt.NDArray[np.float
     return np.asarray(cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC))
 
 
-def _border(pixels: Pixels) -> float:
+def _border(pixels: AnyPixels) -> float:
     """Share of the outermost ring that has its most frequent colour, exactly."""
     ring = np.concatenate([pixels[0], pixels[-1], pixels[1:-1, 0], pixels[1:-1, -1]])
     _, counts = np.unique(ring, axis=0, return_counts=True)
@@ -228,7 +227,7 @@ def _thumbnail(small: Pixels) -> npt.NDArray[np.uint8]:
     return np.asarray(np.rint(rgb.clip(0, 255)), np.uint8)
 
 
-def _face_look(face: Face, pixels: Pixels) -> FaceLook:
+def _face_look(face: Face, pixels: AnyPixels) -> FaceLook:
     height, width, _ = pixels.shape
     x, y, w, h = face.box_xywh
 
@@ -236,7 +235,7 @@ def _face_look(face: Face, pixels: Pixels) -> FaceLook:
         """The middle of the box, `keep` of its width and height, inside the picture."""
         x0, x1 = (int(np.clip(x + w * (0.5 + side * keep / 2), 0, width)) for side in (-1, 1))
         y0, y1 = (int(np.clip(y + h * (0.5 + side * keep / 2), 0, height)) for side in (-1, 1))
-        return pixels[y0 : max(y1, y0 + 1), x0 : max(x1, x0 + 1)]
+        return pixels[y0 : max(y1, y0 + 1), x0 : max(x1, x0 + 1)].astype(np.float32)
 
     whole, middle = part(1.0), part(0.5)
     empty = not (whole.size and middle.size)
