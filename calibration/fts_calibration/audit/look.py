@@ -217,6 +217,8 @@ def _border(pixels: AnyPixels) -> float:
 def _interleaved(real: npt.NDArray[np.float32]) -> float:
     """Memory of a (3, H, W) tensor read as (H, W, 3): mean difference of neighbours over that of values 3 apart."""
     flat = real.reshape(-1)
+    if flat.size < 4:
+        return 0.0
     near, far = float(np.abs(flat[1:] - flat[:-1]).mean()), float(np.abs(flat[3:] - flat[:-3]).mean())
     return near / far if far > 0 else 0.0
 
