@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.manifest import OutputEntry
 from fts_calibration.dataset.calibration_set import Split
 from fts_calibration.metrics.budget import Budget, default_budget
+from fts_converters.audit_data import findings_after_encoding, warn_of_findings
 from fts_converters.cache import StageCache, cache_folder
 from fts_converters.given_grids.take_over import encoded_given, plan_given
 from fts_converters.golden import GoldenSample, synthetic_samples
@@ -91,6 +92,16 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     encoded = _encode(prepared, found, profile, dialect)
     for node, text in encoded.notes:
         warnings.add("weight-scale-enlarged", f"{node!r}: {text}")
+    moved = findings_after_encoding(
+        request,
+        prepared.index.model,
+        encoded.model,
+        prepared.statistics.ranges,
+        prepared.data,
+        exact_u8s8=exact,
+    )
+    warn_of_findings(moved, warnings)
+    prepared = replace(prepared, findings=prepared.findings + moved)
     contents = Contents(
         profile=profile,
         dialect=dialect,
@@ -229,6 +240,7 @@ def _verify_and_pack(
             target=request.target,
             dialect=contents.dialect.name,
             files=prepared.data.files,
+            findings=prepared.findings,
             ranges=prepared.statistics.ranges,
             plan=plan,
             metrics=metrics,

@@ -16,12 +16,15 @@ import onnx
 from fts.engines.onnxruntime_session import onnxruntime_version
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.manifest import OutputEntry
+from fts_calibration.audit.finding import Finding
+from fts_calibration.audit.stable_ranges import PartRanges
 from fts_calibration.dataset.calibration_set import CalibrationSet
 from fts_calibration.dataset.source import open_calibration
 from fts_calibration.dataset.splits import deal_splits
 from fts_calibration.statistics.collect import collect_statistics
 from fts_calibration.statistics.input_moments import InputMoments
 from fts_calibration.statistics.statistics import Statistics, json_from_statistics, statistics_from_json
+from fts_converters.audit_data import findings_with_net, open_audited, warn_of_findings
 from fts_converters.cache import StageCache
 from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
@@ -59,6 +62,7 @@ class Prepared:
     candidates: Candidates
     statistics: Statistics
     moments: Mapping[str, Any]
+    findings: tuple[Finding, ...]
     given: GivenNet | None = None
 
 
@@ -83,7 +87,7 @@ def prepare(
     model = load_model(request.source)
     specs = tensor_specs(model.to_light().proto.graph.input)
     decisions = decide_inputs(specs, card, request.preprocessing, request.shapes, warnings)
-    data = _open_data(request, decisions.live, warnings)
+    data, findings = _open_data(request, decisions.live, warnings)
     golden = _open_golden(request, decisions.live)
     progress.stage("clean", f"{len(model.graph.nodes)} nodes")
     freeze(model, decisions.shapes, decisions.frozen)
@@ -107,15 +111,17 @@ def prepare(
         lowered = _lowered(net, request.target, model, warnings)
         index = GraphIndex(lowered.proto, lowered.weights)
         check_equivalent(net, index.net, sample, what=f"{model.source}, lowered for {request.target}")
-    del before  # compared once; it holds weights that the cleaned net no longer has
     model.original = None
     # MACs are those of the net as cleaned: what a lowering adds to get there (taps of zeros) is nobody's work.
     found = find_candidates(index, profile) if given is None else Candidates(units={}, reasons={}, macs={})
     candidates = replace(found, macs=macs_by_node(GraphIndex(net.proto)))
     progress.stage("calibrate", f"{data.count('calibrate')} files, {len(index.model.graph.node)} nodes")
-    statistics, moments = _statistics(index, candidates, decisions.live, data, cache, progress)
+    seen = _statistics(index, candidates, decisions.live, data, cache, progress)
+    findings += findings_with_net(before.whole(model.source), decisions.live, data, seen.parts)
+    del before  # it holds weights that the cleaned net no longer has
+    warn_of_findings(findings, warnings)
     output_specs = tensor_specs(index.model.graph.output)
-    ranges = {**statistics.ranges, **{o: statistics.ranges[x] for o, x in _cast_outputs(index).items()}}
+    ranges = {**seen.statistics.ranges, **{o: seen.statistics.ranges[x] for o, x in _cast_outputs(index).items()}}
     outputs = decide_outputs(output_specs, card, decisions.live, ranges, warnings)
     return Prepared(
         model=model,
@@ -126,8 +132,9 @@ def prepare(
         golden=golden,
         index=index,
         candidates=candidates,
-        statistics=statistics,
-        moments=moments,
+        statistics=seen.statistics,
+        moments=seen.moments,
+        findings=findings,
         given=given,
     )
 
@@ -165,14 +172,16 @@ def _as_it_came(model: Model, decisions: InputDecisions) -> LightProto:
     return original.to_light()
 
 
-def _open_data(request: ConvertRequest, inputs: Sequence[InputContract], warnings: WarningLog) -> CalibrationSet:
+def _open_data(
+    request: ConvertRequest, inputs: Sequence[InputContract], warnings: WarningLog
+) -> tuple[CalibrationSet, tuple[Finding, ...]]:
     requests = [i.to_request() for i in inputs]
-    calibration = open_calibration(request.calib, requests)
+    audited = open_audited(request, inputs)
     holdout = None if request.holdout is None else open_calibration(request.holdout, requests, flag="--holdout")
-    data = deal_splits(calibration, holdout=holdout, all_calibrate=request.is_budget_none)
+    data = deal_splits(audited.data, holdout=holdout, all_calibrate=request.is_budget_none)
     for record in data.notable:
         warnings.add("calibration-file-skipped", f"{record.path}: {record.reason}")
-    return data
+    return data, audited.findings
 
 
 def _open_golden(request: ConvertRequest, inputs: Sequence[InputContract]) -> CalibrationSet | None:
@@ -182,6 +191,15 @@ def _open_golden(request: ConvertRequest, inputs: Sequence[InputContract]) -> Ca
     return deal_splits(opened, all_calibrate=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What one pass over the calibrate split gives."""
+
+    statistics: Statistics
+    moments: Mapping[str, Any]
+    parts: Mapping[str, Any]
+
+
 def _statistics(
     index: GraphIndex,
     candidates: Candidates,
@@ -189,12 +207,12 @@ def _statistics(
     data: CalibrationSet,
     cache: StageCache,
     progress: Progress,
-) -> tuple[Statistics, Mapping[str, Any]]:
+) -> _Seen:
     outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
     outputs += sorted(_cast_outputs(index).values())
     tensors = tensors_to_calibrate(candidates.units.values(), index, outputs)
     key = {
-        "stage": "statistics, 4",
+        "stage": "statistics, 5",
         "net": index.net.sha256(),
         "data": feeds_digest(data, inputs),
         "tensors": list(tensors),
@@ -203,15 +221,25 @@ def _statistics(
     known = cache.get(key)
     if known is None:
         axes = {i.spec.name: 1 if i.preprocessing.layout == "nchw" else 3 for i in inputs if i.preprocessing}
-        moments = InputMoments(axes)
+        moments, parts = InputMoments(axes), PartRanges()
         feeds = moments.tap(data.feeds("calibrate"))
         by_channel = channel_tensors(candidates.units.values(), index)
         statistics = collect_statistics(
-            index.model, feeds, tensors, by_channel, weights=index.weights, on_sample=progress.sample
+            index.model,
+            feeds,
+            tensors,
+            by_channel,
+            weights=index.weights,
+            on_sample=progress.sample,
+            on_bounds=parts.add,
         )
-        known = {"statistics": json_from_statistics(statistics), "moments": moments.to_json()}
+        known = {
+            "statistics": json_from_statistics(statistics),
+            "moments": moments.to_json(),
+            "parts": parts.to_json(),
+        }
         cache.put(key, known)
-    return statistics_from_json(known["statistics"]), known["moments"]
+    return _Seen(statistics=statistics_from_json(known["statistics"]), moments=known["moments"], parts=known["parts"])
 
 
 def _cast_outputs(index: GraphIndex) -> dict[str, str]:

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from fts.vocabulary.plan import Plan
+from fts_calibration.audit.finding import Finding
 from fts_calibration.dataset.calibration_set import FileRecord
 from fts_calibration.metrics.budget import Score
 from fts_calibration.statistics.statistics import TensorRange
@@ -49,6 +50,7 @@ def report_json(
     warnings: Sequence[tuple[str, str]],
     histograms: Sequence[Mapping[str, Any]] = (),
     given_scales: Mapping[str, int] | None = None,
+    findings: Sequence[Finding] = (),
 ) -> str:
     """The report as text, keys sorted, the same for the same conversion; `given_scales` only for a net that came with some."""
     report = {
@@ -56,6 +58,7 @@ def report_json(
         "dialect": dialect,
         "calibration": {
             "files": [_file_json(f) for f in files],
+            "findings": [f.to_json() for f in findings],
             "ranges": [{"tensor": n, "low": _rounded(r.low), "high": _rounded(r.high)} for n, r in ranges.items()],
         },
         "nodes": [

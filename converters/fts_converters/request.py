@@ -39,6 +39,8 @@ class ConvertRequest:
         min_int8: Least share of MACs in integer kernels, 0..1.
         min_speedup: Least ratio of FP32 time to INT8 time on this machine, or None for no condition.
         isa: "auto", "vnni" or "any".
+        faces: boxes.json with the faces of the calibration pictures, or None.
+        select: How many calibration pictures to choose, or None for all.
         golden: File with golden inputs, or None for synthetic ones.
         use_cache: Read and write the stage cache.
         arguments: The command's arguments as typed, empty when there was no command.
@@ -57,6 +59,8 @@ class ConvertRequest:
     min_int8: float = 0.5
     min_speedup: float | None = None
     isa: str = "auto"
+    faces: Path | None = None
+    select: int | None = None
     golden: str | None = None
     use_cache: bool = True
     arguments: tuple[str, ...] = ()

@@ -70,7 +70,8 @@ def array_for_input(array: Array, spec: TensorSpec, where: str) -> Array:
     if cast.dtype.kind == "f" and not np.isfinite(cast).all():
         count = int(cast.size - np.isfinite(cast).sum())
         raise CalibrationError(
-            f"{where}: found {count} NaN or infinite values as {spec.dtype}, expected finite numbers. Correct the data."
+            f"[not-finite] {where}: found {count} NaN or infinite values as {spec.dtype}, expected finite "
+            "numbers. Correct the data."
         )
     return cast
 

@@ -14,6 +14,7 @@ from fts.errors import CalibrationError
 from fts_calibration.dataset.calibration_set import FileRecord, Sample
 from fts_calibration.dataset.folder_files import FolderEntry
 from fts_calibration.dataset.input_request import Array, Feed, InputRequest, feed_from_mapping, feeds_with_rows
+from fts_calibration.dataset.watcher import Watcher
 
 NPZ_SUFFIX = ".npz"
 
@@ -24,7 +25,7 @@ def is_npz_name(name: str) -> bool:
 
 
 def samples_from_npz_folder(
-    entries: Sequence[FolderEntry], inputs: Sequence[InputRequest], rows: Mapping[str, Array]
+    entries: Sequence[FolderEntry], inputs: Sequence[InputRequest], rows: Mapping[str, Array], watcher: Watcher
 ) -> tuple[list[Sample], list[FileRecord]]:
     """Check every .npz once; arrays are loaded again when they are fed.
 
@@ -32,6 +33,7 @@ def samples_from_npz_folder(
         entries: The folder.
         inputs: What the net asks for.
         rows: Values by name, for inputs that a file leaves out.
+        watcher: Told of every usable file.
 
     Returns:
         Usable files by sha256, and records of all other files.
@@ -49,7 +51,7 @@ def samples_from_npz_folder(
             continue
         try:
             sha256 = _sha256_of_file(entry.path)
-            feed_from_mapping(load_npz(entry.path, entry.name), inputs, entry.name)
+            watcher.feed(entry.name, feed_from_mapping(load_npz(entry.path, entry.name), inputs, entry.name))
         except _UNREADABLE as error:
             reason = f"cannot be read as .npz ({error})"
             skipped.append(FileRecord(path=entry.name, status="skipped", reason=reason, is_notable=True))

@@ -19,17 +19,21 @@ from fts.errors import CalibrationError
 from fts_calibration.dataset.calibration_set import Sample
 from fts_calibration.dataset.input_request import Array, InputRequest
 from fts_calibration.dataset.spool import samples_from_stream
+from fts_calibration.dataset.watcher import Watcher
 
 _MEMBER_SUFFIX = ".npy"
 
 
-def samples_from_npz(file: Path, inputs: Sequence[InputRequest], rows: Mapping[str, Array]) -> list[Sample]:
+def samples_from_npz(
+    file: Path, inputs: Sequence[InputRequest], rows: Mapping[str, Array], watcher: Watcher
+) -> list[Sample]:
     """Split one .npz into samples.
 
     Args:
         file: The .npz.
         inputs: What the net asks for.
         rows: Values by name, for inputs that the file leaves out.
+        watcher: Told of every sample.
 
     Returns:
         Samples by sha256 of their arrays.
@@ -38,7 +42,7 @@ def samples_from_npz(file: Path, inputs: Sequence[InputRequest], rows: Mapping[s
         CalibrationError: The file is damaged, or its arrays are not (n, *input shape) with one n.
     """
     try:
-        samples = samples_from_stream(_stream(file, inputs), inputs, rows, file.name)
+        samples = samples_from_stream(_stream(file, inputs), inputs, rows, file.name, watcher)
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as cause:
         raise CalibrationError(f"{file.name}: cannot be read as .npz ({cause}). Write it with np.savez.") from cause
     return sorted(samples, key=lambda sample: sample.record.sha256)

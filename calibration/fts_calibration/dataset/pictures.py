@@ -15,12 +15,17 @@ from fts.vocabulary.tensor_spec import TensorSpec
 from fts_calibration.dataset.calibration_set import FileRecord, Sample
 from fts_calibration.dataset.folder_files import FolderEntry
 from fts_calibration.dataset.input_request import Array, Feed, InputRequest, feeds_with_rows
+from fts_calibration.dataset.watcher import Watcher
 
 _MEAN_DECIMALS = 3  # the last bits of a mean depend on the processor, and the report must not
 
 
 def samples_from_pictures(
-    entries: Sequence[FolderEntry], inputs: Sequence[InputRequest], rows: Mapping[str, Array], source: str
+    entries: Sequence[FolderEntry],
+    inputs: Sequence[InputRequest],
+    rows: Mapping[str, Array],
+    source: str,
+    watcher: Watcher,
 ) -> tuple[list[Sample], list[FileRecord]]:
     """Decode every picture once, to learn which are usable; their tensors are made again when they are fed.
 
@@ -29,6 +34,7 @@ def samples_from_pictures(
         inputs: What the net asks for; exactly one image, and values for every tensor.
         rows: Values of the tensor inputs, by name.
         source: Option and path as the user gave them, for messages.
+        watcher: Told of every usable picture.
 
     Returns:
         Usable pictures by sha256 of the file, and records of all other files.
@@ -46,7 +52,7 @@ def samples_from_pictures(
         elif not is_picture_name(entry.name):
             skipped.append(FileRecord(path=entry.name, status="skipped", reason="not a picture by its suffix"))
         else:
-            record = _inspect(entry, spec, pre)
+            record = _inspect(entry, spec, pre, watcher)
             if record.status == "used":
                 used.append(Sample(record=record, read=_reader(entry.path, record, spec, pre, rows)))
             else:
@@ -81,7 +87,7 @@ def _only_image(inputs: Sequence[InputRequest], source: str) -> tuple[TensorSpec
     return image.spec, image.preprocessing
 
 
-def _inspect(entry: FolderEntry, spec: TensorSpec, pre: Preprocessing) -> FileRecord:
+def _inspect(entry: FolderEntry, spec: TensorSpec, pre: Preprocessing, watcher: Watcher) -> FileRecord:
     """Decode one picture and try to fit it."""
     sha256 = ""
     try:
@@ -95,6 +101,7 @@ def _inspect(entry: FolderEntry, spec: TensorSpec, pre: Preprocessing) -> FileRe
     except ImageDecodeError as error:
         reason = str(error)
     else:
+        watcher.picture(entry.name, frame)
         blue, green, red = (round(float(value), _MEAN_DECIMALS) for value in cv2.mean(frame)[:3])
         return FileRecord(path=entry.name, status="used", mean_rgb=(red, green, blue), sha256=sha256)
     return FileRecord(path=entry.name, status="skipped", reason=reason, sha256=sha256, is_notable=True)

@@ -15,6 +15,7 @@ from fts.errors import CalibrationError
 from fts_calibration.dataset.calibration_set import Sample
 from fts_calibration.dataset.input_request import Array, InputRequest
 from fts_calibration.dataset.spool import samples_from_stream
+from fts_calibration.dataset.watcher import Watcher
 
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -25,7 +26,7 @@ def is_reference(path: str) -> bool:
 
 
 def samples_from_reference(
-    path: str, inputs: Sequence[InputRequest], rows: Mapping[str, Array], source: str
+    path: str, inputs: Sequence[InputRequest], rows: Mapping[str, Array], source: str, watcher: Watcher
 ) -> list[Sample]:
     """Import, call if callable, and read once.
 
@@ -34,6 +35,7 @@ def samples_from_reference(
         inputs: What the net asks for.
         rows: Values by name, for inputs that a sample leaves out.
         source: Option and path as the user gave them, for messages.
+        watcher: Told of every sample.
 
     Returns:
         Samples in the order in which they came.
@@ -41,7 +43,7 @@ def samples_from_reference(
     Raises:
         CalibrationError: It cannot be imported or read, or a sample does not fit the net.
     """
-    return samples_from_stream(_samples(path, source), inputs, rows, path)
+    return samples_from_stream(_samples(path, source), inputs, rows, path, watcher)
 
 
 def _samples(path: str, source: str) -> Iterator[Mapping[str, Array]]:

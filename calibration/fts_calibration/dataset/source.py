@@ -16,6 +16,7 @@ from fts_calibration.dataset.npz_folder import is_npz_name, samples_from_npz_fol
 from fts_calibration.dataset.npz_samples import samples_from_npz
 from fts_calibration.dataset.pictures import samples_from_pictures
 from fts_calibration.dataset.python_iterable import is_reference, samples_from_reference
+from fts_calibration.dataset.watcher import NOBODY, Watcher
 
 _REASONS_SHOWN = 5
 _FORMS = (
@@ -24,13 +25,16 @@ _FORMS = (
 )
 
 
-def open_calibration(path: str, inputs: Sequence[InputRequest], *, flag: str = "--calib") -> CalibrationSet:
+def open_calibration(
+    path: str, inputs: Sequence[InputRequest], *, flag: str = "--calib", watcher: Watcher = NOBODY
+) -> CalibrationSet:
     """Look at everything under a path once: what is usable, and why the rest is not.
 
     Args:
         path: A folder of pictures, a folder of .npz, one .npz with a sample axis, or package.module:iterable.
         inputs: What the net asks for.
         flag: The option that the path came with, for messages.
+        watcher: Told of every usable sample, once.
 
     Returns:
         At least one sample; splits are not dealt yet (`deal_splits`).
@@ -42,13 +46,14 @@ def open_calibration(path: str, inputs: Sequence[InputRequest], *, flag: str = "
     rows = {r.spec.name: values for r in inputs if (values := rows_of(r)) is not None}
     location = Path(path)
     if location.is_dir():
-        found = _from_folder(path, location, inputs, rows, flag)
+        found = _from_folder(path, location, inputs, rows, flag, watcher)
     elif location.is_file() and is_npz_name(path):
-        found = with_one_sample_per_content(path, samples_from_npz(location, inputs, rows), [])
+        found = with_one_sample_per_content(path, samples_from_npz(location, inputs, rows, watcher), [])
     elif location.exists():
         raise CalibrationError(f"{flag} {path}: is neither a folder nor an .npz file. {_FORMS}")
     elif is_reference(path):
-        found = with_one_sample_per_content(path, samples_from_reference(path, inputs, rows, f"{flag} {path}"), [])
+        samples = samples_from_reference(path, inputs, rows, f"{flag} {path}", watcher)
+        found = with_one_sample_per_content(path, samples, [])
     else:
         raise EmptyCalibrationSetError(
             f"{flag} {path}: there is no such file or folder, so no usable picture (0 usable of 0 files). {_FORMS}"
@@ -59,7 +64,7 @@ def open_calibration(path: str, inputs: Sequence[InputRequest], *, flag: str = "
 
 
 def _from_folder(
-    path: str, folder: Path, inputs: Sequence[InputRequest], rows: Mapping[str, Array], flag: str
+    path: str, folder: Path, inputs: Sequence[InputRequest], rows: Mapping[str, Array], flag: str, watcher: Watcher
 ) -> CalibrationSet:
     try:
         entries = list(folder_entries(folder))
@@ -74,14 +79,15 @@ def _from_folder(
             "pictures are preprocessed and .npz are not. Move one kind into a folder of its own."
         )
     if archives:
-        return with_one_sample_per_content(path, *samples_from_npz_folder(entries, inputs, rows))
+        return with_one_sample_per_content(path, *samples_from_npz_folder(entries, inputs, rows, watcher))
     if not pictures:  # before asking whether pictures can feed this net
         skipped = [
             FileRecord(path=e.name, status="skipped", reason=e.obstacle or "not a picture by its suffix")
             for e in entries
         ]
         return CalibrationSet(path=path, samples=(), unused=tuple(skipped))
-    return with_one_sample_per_content(path, *samples_from_pictures(entries, inputs, rows, f"{flag} {path}"))
+    samples, skipped_files = samples_from_pictures(entries, inputs, rows, f"{flag} {path}", watcher)
+    return with_one_sample_per_content(path, samples, skipped_files)
 
 
 def _nothing_usable(path: str, files: Sequence[FileRecord], flag: str) -> str:

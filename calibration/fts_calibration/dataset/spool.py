@@ -16,10 +16,15 @@ from fts.errors import CalibrationError
 from fts_calibration.dataset.calibration_set import FileRecord, Sample
 from fts_calibration.dataset.input_request import Array, Feed, InputRequest, feed_from_mapping
 from fts_calibration.dataset.npz_folder import npz_reader
+from fts_calibration.dataset.watcher import Watcher
 
 
 def samples_from_stream(
-    stream: Iterable[Mapping[str, Array]], inputs: Sequence[InputRequest], rows: Mapping[str, Array], name: str
+    stream: Iterable[Mapping[str, Array]],
+    inputs: Sequence[InputRequest],
+    rows: Mapping[str, Array],
+    name: str,
+    watcher: Watcher,
 ) -> list[Sample]:
     """Check samples and write each to a temporary folder, which lives as long as the samples do.
 
@@ -28,6 +33,7 @@ def samples_from_stream(
         inputs: What the net asks for.
         rows: Values by name, for inputs that a sample leaves out.
         name: Of the source; sample i is called name[i].
+        watcher: Told of every sample.
 
     Returns:
         Samples in the order of the stream; a sample's sha256 is over names, types, shapes and bytes.
@@ -40,6 +46,7 @@ def samples_from_stream(
     for index, arrays in enumerate(stream):
         label = f"{name}[{index}]"
         feed = feed_from_mapping(arrays, inputs, label)
+        watcher.feed(label, feed)
         file = folder.path / f"{index:08d}.npz"
         _write_npz(file, feed)
         record = FileRecord(path=label, status="used", sha256=_sha256_of_feed(feed))

@@ -33,6 +33,7 @@ from fts_calibration.statistics.statistics import (
 GROUP_LIMIT_BYTES = 512 * 2**20
 
 Feed = Mapping[str, npt.NDArray[np.generic]]
+Bounds = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,12 @@ class _Seen:
     low: npt.NDArray[np.float32]
     high: npt.NDArray[np.float32]
     variance: npt.NDArray[np.float64]
+
+    def bounds(self) -> tuple[Bounds, Bounds]:
+        """Least and greatest value: (C,), or (1,) where channels are not asked for."""
+        if self.low.size:
+            return self.low, self.high
+        return np.array([self.histogram.low], np.float32), np.array([self.histogram.high], np.float32)
 
 
 class Collector:
@@ -98,8 +105,11 @@ class Collector:
         """Go on behind the samples that a state has seen."""
         self._statistics = statistics_from_json(state)
 
-    def add(self, feed: Feed) -> None:
+    def add(self, feed: Feed) -> tuple[list[Bounds], list[Bounds]]:
         """Run one sample.
+
+        Returns:
+            Its least and its greatest values, tensor by tensor in the order asked for: (C,) where channels are, else (1,).
 
         Raises:
             NonFiniteValueError: A tensor became NaN or infinite; names the first one in graph order.
@@ -111,6 +121,8 @@ class Collector:
                 outputs = dict(zip(session.output_names, session.run(dict(feed)), strict=True))
                 self._count(pool, {name: outputs[name] for name in group}, found)
         self._statistics = _merged(self._statistics, found, self._channels)
+        bounds = [found[name].bounds() for name in self._tensors]
+        return [low for low, _ in bounds], [high for _, high in bounds]
 
     def _count(
         self, pool: ThreadPoolExecutor, arrays: Mapping[str, npt.NDArray[np.generic]], found: dict[str, _Seen]
@@ -134,6 +146,7 @@ def collect_statistics(
     *,
     weights: Mapping[str, npt.NDArray[np.generic]] | None = None,
     on_sample: Callable[[int], None] = lambda done: None,
+    on_bounds: Callable[[Sequence[Bounds], Sequence[Bounds]], None] = lambda low, high: None,
 ) -> Statistics:
     """Run the FP32 net over feeds; arguments and errors as `Collector`'s.
 
@@ -144,10 +157,11 @@ def collect_statistics(
         channel_tensors: Those that are wanted channel by channel too.
         weights: Values of initializers that are external tensors in `model`, by name.
         on_sample: Called with the number of samples done.
+        on_bounds: Called with each sample's own bounds (`Collector.add`).
     """
     collector = Collector(model, tensors, channel_tensors, weights=weights)
     for feed in feeds:
-        collector.add(feed)
+        on_bounds(*collector.add(feed))
         on_sample(collector.statistics.samples)
     return collector.statistics
 

@@ -46,8 +46,6 @@ LATER_FLAGS = {
     "--skip-pass": "choosing passes",
     "--jetpack": "NVIDIA targets",
     "--allow-fallback": "targets with fallbacks",
-    "--select": "choosing calibration photos",
-    "--faces": "the audit of face photos",
 }
 
 
@@ -71,6 +69,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--calib", required=True, metavar="PATH", help="calibration data")
     parser.add_argument("-o", dest="out", metavar="OUT", help="FILE.fts, or a folder (default: ./MODEL.TARGET.fts)")
     parser.add_argument("--holdout", metavar="PATH", help="data to verify on, instead of a quarter of --calib")
+    parser.add_argument("--select", type=_count, metavar="N", help="use the N samples that cover --calib best")
+    parser.add_argument(
+        "--faces", type=Path, metavar="boxes.json", help="faces of the calibration pictures: file name to a list of box, "
+        "landmarks, yaw_deg; for the audit of a face net"
+    )  # fmt: skip
     parser.add_argument("--golden", metavar="PATH", help="data for the golden tensors (default: synthetic pictures)")
 
     contract = parser.add_argument_group("what the net takes")
@@ -141,6 +144,12 @@ def _positive(text: str) -> float:
     return value
 
 
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number of 1 or more")
+    return int(text)
+
+
 def _share(text: str) -> float:
     try:
         value = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
@@ -209,6 +218,8 @@ def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> Convert
         target=args.target,
         calib=args.calib,
         holdout=args.holdout,
+        faces=args.faces,
+        select=args.select,
         golden=args.golden,
         output=_output(args.out, args.model, args.target),
         card=args.card,

@@ -1,4 +1,4 @@
-"""Calibration: which files were used for what, which were not and why, and the range of every tensor."""
+"""Calibration: which files were used for what, which were not and why, what the audit found, the range of every tensor."""
 
 from __future__ import annotations
 
@@ -34,10 +34,21 @@ class RangeRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FindingRow:
+    """One finding of the audit."""
+
+    id: str
+    severity: str
+    message: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """The section's content; `counts` are (split, number of files), skipped last."""
 
     files: tuple[CalibrationFile, ...]
+    findings: tuple[FindingRow, ...]
     counts: tuple[tuple[str, int], ...]
     ranges: tuple[RangeRow, ...]
 
@@ -49,6 +60,7 @@ def calibration_from_report(report: Mapping[str, Any]) -> Calibration:
     counts.append(("skipped", sum(not f.is_used for f in files)))
     return Calibration(
         files=files,
+        findings=tuple(FindingRow(**f) for f in report["calibration"].get("findings", ())),
         counts=tuple((name, n) for name, n in counts if n),
         ranges=_ranges(report["calibration"].get("ranges", ())),
     )
