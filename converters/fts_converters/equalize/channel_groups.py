@@ -73,11 +73,26 @@ def channel_groups(model: Model) -> ChannelGroups:
     trace = Trace(_float_shapes(graph), model.opset)
     for value in graph.inputs:
         trace.block(value, None, "it is an input of the net")
+    needed = _needed(graph)
     for node in graph.nodes:
-        _visit(trace, node)
+        if id(node) in needed:  # what nobody needs, and `finish` drops, ties and blocks nothing
+            _visit(trace, node)
     for value in graph.outputs:
         trace.block(value, None, "it is an output of the net")
     return _groups(trace)
+
+
+def _needed(graph: gs.Graph) -> set[int]:
+    """Identities of the nodes that an output depends on."""
+    makers = {t.name: node for node in graph.nodes for t in node.outputs if t.name}
+    needed: set[int] = set()
+    names = [t.name for t in graph.outputs]
+    while names:
+        node = makers.get(names.pop())
+        if node is not None and id(node) not in needed:
+            needed.add(id(node))
+            names.extend((*(t.name for t in node.inputs), *_captured(node)))
+    return needed
 
 
 def _visit(trace: Trace, node: gs.Node) -> None:

@@ -48,13 +48,17 @@ def exponents_of_groups(groups: ChannelGroups, factors: Factors) -> tuple[Expone
     for name, wanted in factors.exponents.items():
         channels = groups.channels.get(name)
         if channels is None or len(channels.ids) != len(wanted):
-            found = "no tensor of this name can be scaled" if channels is None else f"it has {len(channels.ids)} channels"
+            found = (
+                "no tensor of this name can be scaled" if channels is None else f"it has {len(channels.ids)} channels"
+            )
             refusals.append(Refusal(node=name, reason=f"factors for {len(wanted)} channels were given, but {found}"))
             continue
         for group, exponent in zip(channels.ids.tolist(), wanted, strict=True):
             if given.setdefault(group, exponent) != exponent and group not in contradicted:
                 contradicted.add(group)
-                refusals.append(Refusal(node=name, reason="channels that must share a factor were given different ones"))
+                refusals.append(
+                    Refusal(node=name, reason="channels that must share a factor were given different ones")
+                )
     for group, exponent in given.items():
         if exponent and group in groups.blocked:
             refusals.append(groups.blocked[group])

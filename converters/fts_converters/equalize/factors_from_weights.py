@@ -29,6 +29,8 @@ from fts_converters.passes.contract import Refusal
 
 # A channel that wants more is as good as dead: its weights say nothing, and stay.
 MOST_EXPONENT = 24
+# Half a step, and what log2 may round a tie away from it: two nets that differ by powers of two must agree on a tie.
+LEAST_DISTANCE = 0.5 + 1e-6
 # Real nets need a few sweeps; a stop against a chain of a thousand groups that all lean on each other, not a budget.
 MOST_SWEEPS = 1000
 
@@ -86,7 +88,8 @@ def _balance(groups: ChannelGroups, links: Mapping[int, _Link], fixed: set[int])
             link = links[group]
             first = float((link.made - exponents[link.made_from]).max()) + exponents[group]
             second = float((link.read + exponents[link.read_into]).max()) - exponents[group]
-            move = int(np.rint((second - first) / 2))
+            distance = (second - first) / 2
+            move = int(np.rint(distance)) if abs(distance) > LEAST_DISTANCE else 0
             exponents[group] += move
             is_moved |= move != 0
         if not is_moved:
@@ -97,7 +100,9 @@ def _balance(groups: ChannelGroups, links: Mapping[int, _Link], fixed: set[int])
 def _links(groups: ChannelGroups) -> dict[int, _Link]:
     """Groups with weights on both sides. A weight between two channels of one group does not change and has no say."""
     tables = list(weight_tables(groups))
-    made, read = (np.concatenate([np.zeros(0, np.int64), *(getattr(t, side) for t in tables)]) for side in ("made", "read"))
+    made, read = (
+        np.concatenate([np.zeros(0, np.int64), *(getattr(t, side) for t in tables)]) for side in ("made", "read")
+    )
     log2 = np.log2(np.concatenate([np.zeros(0), *(t.greatest for t in tables)]))
     between = made != read
     made, read, log2 = made[between], read[between], log2[between]

@@ -35,7 +35,9 @@ def _pool(trace: Trace, node: gs.Node) -> str:
 
 def _dropout(trace: Trace, node: gs.Node) -> str:
     is_training = is_present(node, 2) and scalar(node.inputs[2]) != 0
-    return "it runs in training mode, or its mask is read" if is_training or len(node.outputs) > 1 else _same(trace, node)
+    return (
+        "it runs in training mode, or its mask is read" if is_training or len(node.outputs) > 1 else _same(trace, node)
+    )
 
 
 def _prelu(trace: Trace, node: gs.Node) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import gcd, lcm, prod
 
 import numpy as np
@@ -89,7 +89,7 @@ def _concat(trace: Trace, node: gs.Node) -> str:
         if tensor.name in trace.channels:
             parts.append(trace.along(tensor, axis))
             continue
-        ids = trace.ties.fresh(np.shape(constant(tensor))[axis])
+        ids = trace.ties.fresh(np.asarray(constant(tensor)).shape[axis])
         trace.absorb(node, position, ids.reshape(-1, *(1,) * (rank - axis - 1)), 1, is_weight=False)
         parts.append(ids)
     if joined == axis:

@@ -54,16 +54,21 @@ def weight_tables(groups: ChannelGroups) -> Iterator[WeightTable]:
 
 def _table(node: gs.Node, weight: Values, made: Ids, read: Ids, base: int) -> WeightTable:
     rank = max(weight.ndim, made.ndim, read.ndim)
-    weight, made, read = (a.reshape((1,) * (rank - a.ndim) + a.shape) for a in (weight, made, read))
+    weight = weight.reshape((1,) * (rank - weight.ndim) + weight.shape)
+    made, read = (a.reshape((1,) * (rank - a.ndim) + a.shape) for a in (made, read))
     weight = np.where(np.isfinite(weight), weight, 0.0)
     same = tuple(a for a in range(rank) if made.shape[a] == read.shape[a] == 1)
-    codes = made * base + read
-    sums = weight.max(same, keepdims=True), (weight**2).sum(same, keepdims=True), np.sum(weight != 0, same, keepdims=True)
-    codes, *columns = (np.ravel(a) for a in np.broadcast_arrays(codes, *sums))
-    pairs, rows = np.unique(codes, return_inverse=True)
+    shape = np.broadcast_shapes(
+        *(tuple(1 if a in same else n for a, n in enumerate(t.shape)) for t in (weight, made, read))
+    )
+    codes = np.broadcast_to(made * base + read, shape)
+    parts = (weight, weight**2, (weight != 0).astype(np.float64))
+    reduced = [parts[0].max(same, keepdims=True), *(p.sum(same, keepdims=True) for p in parts[1:])]
+    columns = [np.ravel(np.broadcast_to(p, codes.shape)) for p in reduced]
+    pairs, rows = np.unique(np.ravel(codes), return_inverse=True)
     greatest = np.zeros(len(pairs))
     np.maximum.at(greatest, rows, columns[0])
-    energy, count = (np.bincount(rows, column, len(pairs)) for column in columns[1:])
+    energy, count = (np.bincount(rows, c, len(pairs)).astype(np.float64) for c in columns[1:])
     used = greatest > 0
     return WeightTable(
         node=node,

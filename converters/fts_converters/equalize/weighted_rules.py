@@ -117,7 +117,7 @@ def _group_normalization(trace: Trace, node: gs.Node) -> str:
     roots = np.array([trace.ties.tie_all(group) for group in read])
     _norm_reads(trace, node, roots, trace.shape(node.inputs[0])[0], 1e-5)
     made = trace.fresh(node.outputs[0], 1)
-    if np.shape(constant(node.inputs[1]))[0] == groups != len(made):  # opset 18: one value a group
+    if len(np.asarray(constant(node.inputs[1]))) == groups != len(made):  # opset 18: one value a group
         made = np.array([trace.ties.tie_all(group) for group in made.reshape(groups, -1)])
     _affine(trace, node, made)
     return ""

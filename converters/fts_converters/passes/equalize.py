@@ -21,7 +21,7 @@ import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
 from fts_converters.equalize.channel_groups import ChannelGroups, channel_groups
-from fts_converters.equalize.factors import Exponents, Factors, exponents_of_groups
+from fts_converters.equalize.factors import Exponents, Factors, exponents_of_groups, factors_of_groups
 from fts_converters.equalize.norm_condition import Variances, norm_refusals
 from fts_converters.equalize.trace import Absorber
 from fts_converters.model import Model
@@ -42,16 +42,25 @@ def equalize(model: Model, factors: Factors, variances: Variances | None = None)
             in front of a norm is scaled.
     """
     groups = channel_groups(model)
+    applicable = _applicable(groups, factors, variances or {})
+    exponents, _ = exponents_of_groups(groups, applicable)
+    if exponents.any():
+        _write(model.graph, _constants(groups), exponents)
+    return PassResult(is_changed=bool(exponents.any()), refusals=applicable.refusals)
+
+
+def applicable_factors(model: Model, factors: Factors, variances: Variances | None = None) -> Factors:
+    """What `equalize` would apply of the factors, for every tensor that it would scale, with its refusals."""
+    return _applicable(channel_groups(model), factors, variances or {})
+
+
+def _applicable(groups: ChannelGroups, factors: Factors, variances: Variances) -> Factors:
     exponents, refusals = exponents_of_groups(groups, factors)
-    forbidden = norm_refusals(groups, exponents, variances or {})
+    forbidden = norm_refusals(groups, exponents, variances)
     exponents[list(forbidden)] = 0
-    constants = _constants(groups)
-    exponents, inexact = _exact(constants, exponents)
-    is_changed = bool(exponents.any())
-    if is_changed:
-        _write(model.graph, constants, exponents)
-    told = (*factors.refusals, *refusals, *forbidden.values(), *inexact)
-    return PassResult(is_changed=is_changed, refusals=tuple(dict.fromkeys(told)))
+    exponents, inexact = _exact(_constants(groups), exponents)
+    told = dict.fromkeys((*factors.refusals, *refusals, *forbidden.values(), *inexact))
+    return factors_of_groups(groups, exponents, tuple(told))
 
 
 def _constants(groups: ChannelGroups) -> Constants:
@@ -93,9 +102,11 @@ def _exact(constants: Constants, exponents: Exponents) -> tuple[Exponents, tuple
 
 def _exponent(absorbers: tuple[Absorber, ...], exponents: Exponents) -> npt.NDArray[np.int32]:
     """What a constant is scaled by, in a shape that broadcasts with it; one number where it is the same all over."""
-    total = sum((a.sign * exponents[a.ids] for a in absorbers[1:]), absorbers[0].sign * exponents[absorbers[0].ids])
-    total = np.asarray(total, np.int32)
-    return total.reshape(-1)[:1].reshape(()) if total.size and (total == total.reshape(-1)[0]).all() else total
+    total = np.zeros((), np.int32)
+    for absorber in absorbers:
+        total = total + np.int32(absorber.sign) * exponents[absorber.ids].astype(np.int32)
+    flat = total.reshape(-1)
+    return flat[0].reshape(()) if flat.size and (flat == flat[0]).all() else total
 
 
 def _name(absorbers: tuple[Absorber, ...]) -> str:
