@@ -91,29 +91,44 @@ class _Rounded:
     high: Values
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
 class _Reader:
-    """Weights behind a tensor with known ranges, as (rows, columns) matrices.
+    """Weights behind a tensor with known ranges, as (O, I) matrices, and what their own rounding costs.
 
-    Attributes:
-        columns: (I,) group of each column.
-        column_of: Group to its column.
-        greatest: (O, I) greatest |w|.
-        signal: (O, I) n * p.
-        power: (O,) P_o.
+    For each row the two greatest |w_oc| / s_c are kept, so that trying another factor of one column looks at that alone.
     """
 
-    columns: Ids
-    column_of: Mapping[int, int]
-    greatest: Values
-    signal: Values
-    power: Values
+    def __init__(self, columns: Ids, greatest: Values, signal: Values, power: Values, weight_steps: int) -> None:
+        """`columns` (I,) groups, `greatest` |w|, `signal` n * p, `power` (O,) P_o."""
+        self.columns = columns
+        self._column_of = {int(g): i for i, g in enumerate(columns)}
+        self._greatest = greatest
+        self._signal = signal
+        self._weight = 1.0 / (power * weight_steps**2 * len(power))
+        self._exponents = np.zeros(len(columns))
+        self._first, self._first_at, self._second, self._sum = (np.zeros(len(power)) for _ in range(4))
+        self._look(np.arange(len(power)))
 
-    def noise(self, exponents: Exponents, weight_steps: int) -> float:
-        """mean_o of the second term of N_o, times 12."""
-        scale = np.exp2(exponents[self.columns])
-        step = (self.greatest / scale).max(axis=1) / weight_steps
-        return float((step**2 * (self.signal @ scale**2) / self.power).mean())
+    def noise(self, group: int, exponent: int) -> float:
+        """mean_o of the second term of N_o, times 12, were the group's exponent this one."""
+        column = self._column_of[group]
+        others = np.where(self._first_at == column, self._second, self._first)
+        step = np.maximum(others, self._greatest[:, column] * 2.0**-exponent)
+        change = 4.0**exponent - 4.0 ** self._exponents[column]
+        return float((self._weight * step**2 * (self._sum + self._signal[:, column] * change)).sum())
+
+    def move(self, group: int, exponent: int) -> None:
+        """Give the group this exponent."""
+        column = self._column_of[group]
+        self._exponents[column] = exponent
+        self._look(np.flatnonzero(self._greatest[:, column]))
+
+    def _look(self, rows: Ids) -> None:
+        scaled = self._greatest[rows] * np.exp2(-self._exponents)
+        self._first_at[rows] = scaled.argmax(axis=1)
+        self._first[rows] = scaled.max(axis=1)
+        scaled[np.arange(len(rows)), scaled.argmax(axis=1)] = 0.0
+        self._second[rows] = scaled.max(axis=1)
+        self._sum[rows] = self._signal[rows] @ np.exp2(2.0 * self._exponents)
 
 
 class _Descent:
@@ -153,15 +168,7 @@ class _Descent:
         p = np.array([power[int(g)] for g in columns])
         total = tables[1] @ p
         self._gain[columns] += (tables[1] / total[:, None]).mean(axis=0)
-        self._readers.append(
-            _Reader(
-                columns=columns,
-                column_of={int(g): i for i, g in enumerate(columns)},
-                greatest=tables[0],
-                signal=tables[2] * p,
-                power=total,
-            )
-        )
+        self._readers.append(_Reader(columns, tables[0], tables[2] * p, total, self._weight_steps))
 
     def _add_norm(self, norm: NormInput, power: Mapping[int, float]) -> None:
         """A norm divides by the deviation: relative noise is all that counts."""
@@ -170,32 +177,49 @@ class _Descent:
                 self._gain[group] += 1.0 / (power[group] * len(norm.ids))
 
     def run(self) -> Exponents:
+        """Until no step of any group gains; a group is looked at again when one that shares a term with it has moved."""
+        due = self._moving
         for _ in range(MOST_SWEEPS):
-            is_moved = [self._step(group) for group in self._moving]
-            if not any(is_moved):
+            moved = [group for group in due if self._move(group)]
+            if not moved:
                 break
+            around = {id(ids): ids for g in moved for ids in self._sharing(g)}
+            touched = {int(g) for ids in around.values() for g in ids}
+            due = [group for group in self._moving if group in touched]
         return self._exponents
 
-    def _step(self, group: int) -> bool:
-        now = self._noise_around(group)
-        for move in (1, -1):
-            self._exponents[group] += move
-            if self._noise_around(group) < now * (1.0 - LEAST_GAIN):
-                return True
-            self._exponents[group] -= move
-        return False
+    def _sharing(self, group: int) -> list[Ids]:
+        rounded = [self._rounded[p].groups for p in self._by_group_rounded[group]]
+        return rounded + [self._readers[p].columns for p in self._by_group_reader[group]]
 
-    def _noise_around(self, group: int) -> float:
-        """The terms that the group's exponent has a part in, times 12."""
+    def _move(self, group: int) -> bool:
+        """Move one group by factors of 2, up or down, as long as each gains."""
+        start = exponent = int(self._exponents[group])
+        now = self._noise_around(group, exponent)
+        for direction in (1, -1):
+            while abs(exponent) <= MOST_EXPONENT:
+                noise = self._noise_around(group, exponent + direction)
+                if not noise < now * (1.0 - LEAST_GAIN):
+                    break
+                exponent, now = exponent + direction, noise
+            if exponent != start:
+                break
+        if exponent == start:
+            return False
+        self._exponents[group] = exponent
+        for position in self._by_group_reader[group]:
+            self._readers[position].move(group, exponent)
+        return True
+
+    def _noise_around(self, group: int, exponent: int) -> float:
+        """The terms that the group has a part in, times 12, were its exponent this one."""
         total = 0.0
         for position in self._by_group_rounded[group]:
             tensor = self._rounded[position]
-            scale = np.exp2(self._exponents[tensor.groups])
+            scale = np.exp2(np.where(tensor.groups == group, exponent, self._exponents[tensor.groups]))
             step = ((scale * tensor.high).max() - (scale * tensor.low).min()) / LEVELS
             total += step**2 * float((self._gain[tensor.groups] / scale**2).sum())
-        return total + sum(
-            self._readers[p].noise(self._exponents, self._weight_steps) for p in self._by_group_reader[group]
-        )
+        return total + sum(self._readers[p].noise(group, exponent) for p in self._by_group_reader[group])
 
 
 def _rounded_tensors(groups: ChannelGroups, statistics: Statistics) -> Iterator[_Rounded]:
