@@ -75,9 +75,7 @@ def _with_variances(model: onnx.ModelProto, views: Mapping[str, tuple[int, int]]
     for position, (tensor, (lead, groups)) in enumerate(views.items()):
         shape = constant(f"variance_{position}_shape", [lead, groups, -1])
         seen = add("Reshape", [tensor, shape], f"variance_{position}_view")
-        centred = add(
-            "Sub", [seen, add("ReduceMean", [seen], f"variance_{position}_mean")], f"variance_{position}_centred"
-        )
+        centred = add("Sub", [seen, mean(seen, f"variance_{position}_mean")], f"variance_{position}_centred")
         square = add("Mul", [centred, centred], f"variance_{position}_square")
         result = mean(square, f"variance_{position}")
         graph.output.append(helper.make_tensor_value_info(result, TensorProto.FLOAT, None))

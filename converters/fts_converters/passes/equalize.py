@@ -86,8 +86,8 @@ def _exact(constants: Constants, exponents: Exponents) -> tuple[Exponents, tuple
             if not exponent.any():
                 continue
             value = np.asarray(constant(absorbers[0].node.inputs[absorbers[0].position]))
-            scaled = np.ldexp(value, exponent)
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", under="ignore"):
+                scaled = np.ldexp(value, exponent)
                 is_lost = (np.ldexp(scaled, -exponent) != value) & ~np.isnan(value)
             is_lost |= np.isinf(scaled) & np.isfinite(value)
             if is_lost.any():
