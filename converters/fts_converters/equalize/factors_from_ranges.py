@@ -23,12 +23,12 @@ arXiv:1902.01917, section 4, with the weights' own rounding added.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fts_calibration.statistics.statistics import Statistics
+from fts_calibration.statistics.statistics import Statistics, TensorRange
 from fts_converters.equalize.channel_groups import ChannelGroups
 from fts_converters.equalize.factors import Exponents, Factors, factors_of_groups
 from fts_converters.equalize.norm_condition import Variances, norm_refusals
@@ -36,6 +36,8 @@ from fts_converters.equalize.ties import Ids
 from fts_converters.equalize.trace import NormInput
 from fts_converters.equalize.weight_table import Values, weight_tables
 from fts_converters.passes.contract import Refusal
+
+ChannelRanges = Mapping[str, Sequence[TensorRange]]
 
 LEVELS = 255
 WEIGHT_STEPS = 127
@@ -53,26 +55,52 @@ def factors_from_ranges(
     statistics: Statistics,
     variances: Variances | None = None,
     *,
+    rounded: Collection[str] | None = None,
     weight_steps: int = WEIGHT_STEPS,
 ) -> Factors:
     """Choose them.
 
     Args:
         groups: Of the graph.
-        statistics: Of the graph; tensors with channel ranges are those that are rounded on one grid.
+        statistics: Of the graph, by channel along axis 1. A tensor that has a range and no channel ranges keeps its
+            scale: nobody could say its range afterwards.
         variances: Least calibrated variances of the inputs of norms; without them nothing in front of a norm is scaled.
+        rounded: Tensors that are rounded on one grid for all channels; None for all that have channel ranges.
         weight_steps: Steps of a weight's grid between 0 and its greatest: 127 for 8 bits, 63 for 7.
 
     Returns:
         The factors, and why channels stay at 1. For the graph with these factors in it all further ones are 1.
     """
-    refused: dict[int, Refusal] = {}
+    refused = _unmeasured(groups, statistics)
+    heard = statistics.channel_ranges
+    heard = {
+        n: r for n, r in heard.items() if (rounded is None or n in rounded) and _is_measured(groups, statistics, n)
+    }
     while True:
-        exponents = _Descent(groups, statistics, set(refused), weight_steps).run()
+        exponents = _Descent(groups, heard, set(refused), weight_steps).run()
         new = norm_refusals(groups, exponents, variances or {}) | _beyond(groups, exponents)
         if not new:
             return factors_of_groups(groups, exponents, (*groups.refusals, *dict.fromkeys(refused.values())))
         refused |= new
+
+
+def _is_measured(groups: ChannelGroups, statistics: Statistics, name: str) -> bool:
+    channels = groups.channels.get(name)
+    return (
+        channels is not None
+        and channels.axis == 1
+        and len(channels.ids) == len(statistics.channel_ranges.get(name, ()))
+    )
+
+
+def _unmeasured(groups: ChannelGroups, statistics: Statistics) -> dict[int, Refusal]:
+    """Groups in a tensor whose range is wanted, but known for the whole alone."""
+    refused: dict[int, Refusal] = {}
+    for name in statistics.ranges:
+        if name in groups.channels and not _is_measured(groups, statistics, name):
+            refusal = Refusal(node=name, reason="the ranges of its channels were not measured")
+            refused.update({int(g): refusal for g in groups.channels[name].ids if int(g) not in groups.blocked})
+    return refused
 
 
 def _beyond(groups: ChannelGroups, exponents: Exponents) -> dict[int, Refusal]:
@@ -134,12 +162,10 @@ class _Reader:
 class _Descent:
     """The noise as a function of the exponents, and the way down."""
 
-    def __init__(self, groups: ChannelGroups, statistics: Statistics, fixed: set[int], weight_steps: int) -> None:
+    def __init__(self, groups: ChannelGroups, heard: ChannelRanges, fixed: set[int], weight_steps: int) -> None:
         self._weight_steps = weight_steps
-        self._rounded = list(_rounded_tensors(groups, statistics))
-        powers = {
-            name: _powers(groups, statistics, name) for name in groups.channels if name in statistics.channel_ranges
-        }
+        self._rounded = [_rounded_tensor(groups, name, ranges) for name, ranges in heard.items()]
+        powers = {name: _powers(groups, name, ranges) for name, ranges in heard.items()}
         self._gain = np.zeros(groups.count)  # sum over readers of mean_o |W_oc|^2 / P_o
         self._readers: list[_Reader] = []
         for table in weight_tables(groups):
@@ -222,25 +248,18 @@ class _Descent:
         return total + sum(self._readers[p].noise(group, exponent) for p in self._by_group_reader[group])
 
 
-def _rounded_tensors(groups: ChannelGroups, statistics: Statistics) -> Iterator[_Rounded]:
-    for name, ranges in statistics.channel_ranges.items():
-        channels = groups.channels.get(name)
-        if channels is None or channels.axis != 1 or len(channels.ids) != len(ranges):
-            continue
-        distinct, index = np.unique(channels.ids, return_inverse=True)
-        low, high = np.zeros(len(distinct)), np.zeros(len(distinct))
-        np.minimum.at(low, index, [r.low for r in ranges])
-        np.maximum.at(high, index, [r.high for r in ranges])
-        yield _Rounded(groups=distinct, low=low, high=high)
+def _rounded_tensor(groups: ChannelGroups, name: str, ranges: Sequence[TensorRange]) -> _Rounded:
+    distinct, index = np.unique(groups.channels[name].ids, return_inverse=True)
+    low, high = np.zeros(len(distinct)), np.zeros(len(distinct))
+    np.minimum.at(low, index, [r.low for r in ranges])
+    np.maximum.at(high, index, [r.high for r in ranges])
+    return _Rounded(groups=distinct, low=low, high=high)
 
 
-def _powers(groups: ChannelGroups, statistics: Statistics, name: str) -> dict[int, float]:
+def _powers(groups: ChannelGroups, name: str, ranges: Sequence[TensorRange]) -> dict[int, float]:
     """p of each group in a tensor: the mean over its channels."""
-    channels, ranges = groups.channels[name], statistics.channel_ranges[name]
-    if channels.axis != 1 or len(channels.ids) != len(ranges):
-        return {}
     reach = np.array([max(abs(r.low), abs(r.high)) for r in ranges]) / REACH_IN_DEVIATIONS
-    distinct, index = np.unique(channels.ids, return_inverse=True)
+    distinct, index = np.unique(groups.channels[name].ids, return_inverse=True)
     means = np.bincount(index, reach**2) / np.bincount(index)
     return dict(zip(distinct.tolist(), means.tolist(), strict=True))
 

@@ -9,37 +9,37 @@ import numpy as np
 
 from fts.errors import CalibrationError
 from fts_calibration.statistics.statistics import Statistics, TensorRange
+from fts_converters.equalize.channel_groups import ChannelGroups
 from fts_converters.equalize.factors import Factors
 from fts_converters.equalize.norm_condition import Variances
 
 
-def scaled_statistics(statistics: Statistics, factors: Factors) -> Statistics:
+def scaled_statistics(statistics: Statistics, factors: Factors, groups: ChannelGroups) -> Statistics:
     """Statistics of the net after `equalize`, without running it.
 
     Args:
         statistics: Of the net before.
-        factors: As applied (`applicable_factors`), along axis 1 of each tensor.
+        factors: As applied (`applicable_factors`).
+        groups: Of the net before; they say along which axis a tensor is scaled.
 
     Raises:
-        CalibrationError: A tensor's channels have different factors and its channel ranges are not known.
+        CalibrationError: A tensor's channels have different factors, and its ranges are not known along their axis.
     """
     ranges = dict(statistics.ranges)
     channel_ranges = dict(statistics.channel_ranges)
     for name, exponents in factors.exponents.items():
-        if name in channel_ranges:
-            rows = channel_ranges[name]
-            channel_ranges[name] = tuple(_scaled(r, e) for r, e in zip(rows, exponents, strict=True))
-        if name not in ranges:
-            continue
+        rows = channel_ranges.get(name, ())
         if len(set(exponents)) == 1:
-            ranges[name] = _scaled(ranges[name], exponents[0])
-        elif name in channel_ranges:
-            rows = channel_ranges[name]
-            ranges[name] = TensorRange(low=min(r.low for r in rows), high=max(r.high for r in rows))
-        else:
+            channel_ranges.update({name: tuple(_scaled(r, exponents[0]) for r in rows)} if rows else {})
+            ranges.update({name: _scaled(ranges[name], exponents[0])} if name in ranges else {})
+        elif groups.channels[name].axis == 1 and len(rows) == len(exponents):
+            scaled = tuple(_scaled(r, e) for r, e in zip(rows, exponents, strict=True))
+            channel_ranges[name] = scaled
+            ranges[name] = TensorRange(low=min(r.low for r in scaled), high=max(r.high for r in scaled))
+        elif name in ranges:
             raise CalibrationError(
                 f"tensor {name!r}: its channels are scaled by different factors, but only the range of the whole is known; "
-                "expected channel ranges. Collect them before equalizing"
+                "expected ranges along the axis of the channels. Collect them before equalizing"
             )
     return replace(statistics, ranges=ranges, channel_ranges=channel_ranges)
 

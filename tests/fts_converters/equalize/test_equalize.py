@@ -13,6 +13,7 @@ from fts_calibration.statistics.norm_variance import least_norm_variances
 from fts_calibration.statistics.statistics import Statistics, TensorRange
 from fts_converters.equalize.channel_groups import channel_groups
 from fts_converters.equalize.factors import Factors
+from fts_converters.equalize.factors_from_ranges import factors_from_ranges
 from fts_converters.equalize.norm_condition import TOLERANCE, relative_change
 from fts_converters.equalize.scaled_statistics import scaled_statistics, scaled_variances
 from fts_converters.passes import DEFAULT_PASSES
@@ -204,10 +205,10 @@ def test_scaled_statistics_are_those_of_the_scaled_net(bench) -> None:
     variances = least_norm_variances(proto, feeds, {"a": (1, 4)})
     wanted = Factors(exponents={"a": (1, 2, 3, -1), "b": (5, -3, 2, 0)})
     model = bench.model(proto)
-    factors = applicable_factors(model, wanted, variances)
+    factors, groups = applicable_factors(model, wanted, variances), channel_groups(model)
     assert factors.exponents["b"] == factors.exponents["c"] == (5, -3, 2, 0)
     equalize(model, factors, variances)
-    said = scaled_statistics(collect_min_max(proto, feeds, tensors, ranks), factors)
+    said = scaled_statistics(collect_min_max(proto, feeds, tensors, ranks), factors, groups)
     seen = collect_min_max(model.to_proto(), feeds, tensors, ranks)
     assert said.ranges["a"] == seen.ranges["a"]  # in front of the norm to the last bit
     assert said.channel_ranges["a"] == seen.channel_ranges["a"]
@@ -218,10 +219,25 @@ def test_scaled_statistics_are_those_of_the_scaled_net(bench) -> None:
     np.testing.assert_array_equal(scaled_variances(variances, factors)["a"], again["a"])
 
 
-def test_a_range_of_the_whole_says_nothing_about_channels_scaled_apart() -> None:
+def test_a_range_of_the_whole_says_nothing_about_channels_scaled_apart(bench) -> None:
+    groups = channel_groups(bench.model(chain(bench)))
     statistics = Statistics(ranges={"a": TensorRange(low=-1.0, high=2.0)}, samples=1)
-    assert scaled_statistics(statistics, Factors(exponents={"a": (1, 1)})).ranges["a"] == TensorRange(
-        low=-2.0, high=4.0
-    )
+    same, apart = (Factors(exponents={"a": e}) for e in ((1, 1, 1, 1), (1, 2, 1, 1)))
+    assert scaled_statistics(statistics, same, groups).ranges["a"] == TensorRange(low=-2.0, high=4.0)
     with pytest.raises(CalibrationError, match="only the range of the whole is known"):
-        scaled_statistics(statistics, Factors(exponents={"a": (1, 2)}))
+        scaled_statistics(statistics, apart, groups)
+    assert factors_from_ranges(groups, statistics).exponents == {}
+
+
+def test_ranges_along_another_axis_say_nothing_about_channels_scaled_apart(bench) -> None:
+    proto = bench.net(
+        "net (float[1, 4, 3] x) => (float[1, 4, 2] y) { a = MatMul(x, w) y = MatMul(a, r) }",
+        w=weights(3, 4),
+        r=weights(4, 2),
+    )
+    statistics = collect_min_max(proto, [{"x": weights(1, 4, 3)}], ["a"], {"a": 3})
+    groups = channel_groups(bench.model(proto))
+    assert groups.channels["a"].axis == 2
+    with pytest.raises(CalibrationError, match="only the range of the whole is known"):
+        scaled_statistics(statistics, Factors(exponents={"a": (1, 2, 1, 1)}), groups)
+    assert factors_from_ranges(groups, statistics).exponents == {}
