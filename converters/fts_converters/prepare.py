@@ -40,6 +40,9 @@ from fts_converters.quantize.units import Candidates, find_candidates, macs_by_n
 from fts_converters.request import ConvertRequest
 from fts_converters.warnings_log import WarningLog
 
+# More are the columns of a flattened picture, whose bounds one by one would fill the cache and say little.
+MOST_CHANNELS = 16384
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prepared:
@@ -155,14 +158,22 @@ def _statistics(
 ) -> tuple[Statistics, Mapping[str, Any]]:
     outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
     tensors = tensors_to_calibrate(candidates.units.values(), index, outputs)
+    # By channel where an encoding may have one grid a channel, and where channels may be scaled.
+    ranks = channel_tensors(candidates.units.values(), index)
+    shapes = {name: index.shape(name) or () for name in tensors}
+    ranks = {
+        name: len(shape)
+        for name, shape in shapes.items()
+        if name in ranks or (len(shape) >= 2 and shape[1] <= MOST_CHANNELS)
+    }
     key = {
-        "stage": "min-max, 3",
+        "stage": "min-max, 4",
         "net": hashlib.sha256(index.model.SerializeToString(deterministic=True)).hexdigest(),
         "data": feeds_digest(data, inputs),
         "tensors": list(tensors),
+        "channel_ranks": ranks,
         "onnxruntime": onnxruntime_version(),
     }
-    ranks = channel_tensors(candidates.units.values(), index)
     known = cache.get(key)
     if known is None:
         axes = {i.spec.name: 1 if i.preprocessing.layout == "nchw" else 3 for i in inputs if i.preprocessing}
