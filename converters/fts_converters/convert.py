@@ -23,9 +23,10 @@ from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.manifest import OutputEntry
 from fts_calibration.dataset.calibration_set import Split
-from fts_calibration.metrics.budget import Budget, default_budget
+from fts_calibration.metrics.budget import Budget, default_budget, worst
 from fts_converters.audit_data import findings_after_encoding, warn_of_findings
 from fts_converters.cache import StageCache, cache_folder
+from fts_converters.equalized import equalized
 from fts_converters.given_grids.take_over import encoded_given, plan_given
 from fts_converters.golden import GoldenSample, synthetic_samples
 from fts_converters.judge import as_it_runs, budget_text, missed_conditions, warn_about
@@ -88,7 +89,8 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     prepared = prepare(request, profile, cache, warnings, progress)
     budgets = _budgets(request, prepared.outputs)
     exact = not set(dialect.isa) <= available_isa()
-    found = _search(request, prepared, profile, dialect, budgets, exact, cache, progress)
+    as_lowered = prepared
+    prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, progress)
     encoded = _encode(prepared, found, profile, dialect)
     for node, text in encoded.notes:
         warnings.add("weight-scale-enlarged", f"{node!r}: {text}")
@@ -110,7 +112,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
         portable=prepared.net,
         encoded=encoded.model,
         golden=_golden(prepared, encoded.model, exact),
-        provenance=_provenance(request, prepared, dialect),
+        provenance=_provenance(request, prepared, dialect, is_equalized=prepared is not as_lowered),
     )
     return _verify_and_pack(request, prepared, contents, found, budgets, warnings, progress)
 
@@ -141,32 +143,44 @@ def _search(
     exact: bool,
     cache: StageCache,
     progress: Progress,
-) -> SearchResult:
+) -> tuple[Prepared, SearchResult]:
+    """The plan, and the net that it is for: as lowered, or with its channels equalized where that scores better."""
     given = prepared.given
     if given is not None and request.is_budget_none:
-        return SearchResult(plan=plan_given(given, profile, dialect), scores=(), is_met=True, losses=(), tried=0)
+        plan = plan_given(given, profile, dialect)
+        return prepared, SearchResult(plan=plan, scores=(), is_met=True, losses=(), tried=0)
     if request.is_budget_none:
         plan = plan_nodes(prepared.index, prepared.candidates, profile, dialect, kept_float={})
-        return SearchResult(plan=plan, scores=(), is_met=True, losses=(), tried=0)
+        return prepared, SearchResult(plan=plan, scores=(), is_met=True, losses=(), tried=0)
     progress.stage("search", f"{budget_text(request, budgets)} on {prepared.data.count('select')} files")
-    trials = Trials(
-        index=prepared.index,
-        candidates=prepared.candidates,
-        statistics=prepared.statistics,
-        dialect=dialect,
-        feeds=lambda: prepared.data.feeds("select"),
-        split_digest=feeds_digest(prepared.data, prepared.inputs),
-        budgets=budgets,
-        exact_u8s8=exact,
-        cache=cache,
-    )
-    with open_trials(trials):
-        if given is not None:  # nothing to search: what is integer was decided by whoever quantized the net
+
+    def trials_of(net: Prepared) -> Trials:
+        return Trials(
+            index=net.index,
+            candidates=net.candidates,
+            statistics=net.statistics,
+            dialect=dialect,
+            feeds=lambda: net.data.feeds("select"),
+            split_digest=feeds_digest(net.data, net.inputs),
+            budgets=budgets,
+            exact_u8s8=exact,
+            cache=cache,
+        )
+
+    if given is not None:  # nothing to search: what is integer was decided by whoever quantized the net
+        with open_trials(trials_of(prepared)) as trials:
             scores = trials.scores_of(encoded_given(given, profile, dialect))
-            is_met = all(s.margin >= 0 for s in scores)
-            plan = plan_given(given, profile, dialect)
-            return SearchResult(plan=plan, scores=scores, is_met=is_met, losses=(), tried=1)
-        return search_budget(
+        is_met = all(s.margin >= 0 for s in scores)
+        plan = plan_given(given, profile, dialect)
+        return prepared, SearchResult(plan=plan, scores=scores, is_met=is_met, losses=(), tried=1)
+    other = equalized(prepared, profile, dialect)
+    if other is not None:
+        margins = [_margin_all_int8(net, profile, dialect, trials_of(net)) for net in (prepared, other)]
+        is_better = margins[1] > margins[0]
+        prepared = other if is_better else prepared
+        progress.step(f"channels equalized: {'kept' if is_better else 'not kept'}, {margins[1] - margins[0]:+.3g}")
+    with open_trials(trials_of(prepared)) as trials:
+        found = search_budget(
             prepared.index,
             prepared.candidates,
             profile,
@@ -175,6 +189,14 @@ def _search(
             min_int8=request.min_int8,
             on_step=progress.step,
         )
+    return prepared, found
+
+
+def _margin_all_int8(net: Prepared, profile: DeviceProfile, dialect: Dialect, trials: Trials) -> float:
+    """How far the worst output is from its budget with everything in INT8; below 0 when it misses it."""
+    plan = plan_nodes(net.index, net.candidates, profile, dialect, kept_float={})
+    with open_trials(trials):
+        return worst(trials.scores(plan)).margin
 
 
 def _golden(prepared: Prepared, encoded: onnx.ModelProto, exact: bool) -> Golden:
@@ -189,7 +211,7 @@ def _golden(prepared: Prepared, encoded: onnx.ModelProto, exact: bool) -> Golden
     return make_golden(samples, fp32, engine, source)
 
 
-def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -> dict[str, Any]:
+def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect, *, is_equalized: bool) -> dict[str, Any]:
     return {
         "source": prepared.model.source,
         "model_sha256": prepared.model.source_sha256,
@@ -199,6 +221,7 @@ def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -
         "options": {
             "budget": request.budget_text or "default",
             "dialect": dialect.name,
+            "equalized": is_equalized,
             "min_int8": request.min_int8,
             "shapes": {n: list(s) for n, s in request.shapes.items()},
         },

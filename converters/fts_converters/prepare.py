@@ -47,6 +47,9 @@ from fts_converters.quantize.units import Candidates, find_candidates, macs_by_n
 from fts_converters.request import ConvertRequest
 from fts_converters.warnings_log import WarningLog
 
+# More are the columns of a flattened picture, whose bounds one by one would fill the cache and say little.
+MOST_CHANNELS = 16384
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prepared:
@@ -211,11 +214,16 @@ def _statistics(
     outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
     outputs += sorted(_cast_outputs(index).values())
     tensors = tensors_to_calibrate(candidates.units.values(), index, outputs)
+    # By channel where an encoding may have one grid a channel, and where channels may be scaled.
+    own_grids = frozenset(channel_tensors(candidates.units.values(), index))
+    shapes = {name: index.shape(name) or () for name in tensors}
+    by_channel = [n for n, s in shapes.items() if n in own_grids or (len(s) >= 2 and s[1] <= MOST_CHANNELS)]
     key = {
-        "stage": "statistics, 5",
+        "stage": "statistics, 6",
         "net": index.net.sha256(),
         "data": feeds_digest(data, inputs),
         "tensors": list(tensors),
+        "by_channel": by_channel,
         "onnxruntime": onnxruntime_version(),
     }
     known = cache.get(key)
@@ -223,7 +231,6 @@ def _statistics(
         axes = {i.spec.name: 1 if i.preprocessing.layout == "nchw" else 3 for i in inputs if i.preprocessing}
         moments, parts = InputMoments(axes), PartRanges()
         feeds = moments.tap(data.feeds("calibrate"))
-        by_channel = channel_tensors(candidates.units.values(), index)
         statistics = collect_statistics(
             index.model,
             feeds,

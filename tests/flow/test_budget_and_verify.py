@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import numpy_helper
 
 import fts
 from fts.bundle.archive import open_bundle
@@ -249,3 +250,34 @@ def test_a_speed_that_is_no_ratio_is_refused(text: str, place: Path, fts_convert
     ran = fts_convert("net.onnx", "--calib", "photos", f"--min-speedup={text}")
     assert ran.code == 2
     assert "expected a ratio such as 1.0" in ran.err
+
+
+def test_channels_are_equalized_where_that_scores_better(place: Path, fts_convert: Run) -> None:
+    """Channels from 2^-4 to 2^3 share one grid behind the Relu."""
+    text = (
+        "net (float[1,3,16,16] x) => (float[1,3,16,16] y) "
+        "{ a = Conv<pads=[1,1,1,1]>(x, w_in) r = Relu(a) y = Conv<pads=[1,1,1,1]>(r, w_out) }"
+    )
+    save_net(place / "net.onnx", text)
+    save_pictures(place / "photos", 8)
+    net = onnx.load(place / "net.onnx")
+    spread = np.exp2(np.arange(8, dtype=np.float32) - 4)
+    scales = {"w_in": spread.reshape(8, 1, 1, 1), "w_out": 1 / spread.reshape(1, 8, 1, 1)}
+    for tensor in net.graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * scales[tensor.name], tensor.name))
+    onnx.save(net, place / "uneven.onnx")
+    done = fts_convert("uneven.onnx", "--calib", "photos", "-o", "uneven.fts", "--budget", "sqnr>=20")
+    assert done.code == 0, done.err
+    assert "channels equalized: kept" in done.err
+    bundle = open_bundle(place / "uneven.fts")
+    assert bundle.manifest.provenance["options"]["equalized"] is True
+    # The fallback net is the one that came: nothing in it is scaled.
+    portable = onnx.load_model_from_string(bundle.read("model/portable.onnx"))
+    assert not any("equalized" in t.name for t in portable.graph.initializer)
+
+
+def test_a_net_without_channels_to_scale_is_converted_as_lowered(place: Path, fts_convert: Run) -> None:
+    save_net(place / "net.onnx", TENSOR)
+    save_pictures(place / "photos", 8)
+    assert fts_convert("net.onnx", "--calib", "photos", "-o", "net.fts").code == 0
+    assert open_bundle(place / "net.fts").manifest.provenance["options"]["equalized"] is False

@@ -44,13 +44,11 @@ class _Seen:
         histogram: Of all its values.
         low: (C,) least value of each channel; empty where channels are not asked for.
         high: (C,) greatest.
-        variance: (C,) least variance over the planes of a channel; empty likewise.
     """
 
     histogram: Histogram
     low: npt.NDArray[np.float32]
     high: npt.NDArray[np.float32]
-    variance: npt.NDArray[np.float64]
 
     def bounds(self) -> tuple[Bounds, Bounds]:
         """Least and greatest value: (C,), or (1,) where channels are not asked for."""
@@ -171,35 +169,30 @@ def _seen(array: npt.NDArray[np.generic], by_channel: bool) -> _Seen:
     nothing = np.zeros(0, np.float32)
     histogram = histogram_of(values)
     if not by_channel or values.ndim < 2 or not values.size:
-        return _Seen(histogram=histogram, low=nothing, high=nothing, variance=nothing.astype(np.float64))
+        return _Seen(histogram=histogram, low=nothing, high=nothing)
     planes = values.reshape(*values.shape[:2], -1)
     return _Seen(
         histogram=histogram,
         low=planes.min(axis=2).min(axis=0),
         high=planes.max(axis=2).max(axis=0),
-        variance=planes.var(axis=2, dtype=np.float64).min(axis=0),
     )
 
 
 def _merged(old: Statistics, found: Mapping[str, _Seen], channels: frozenset[str]) -> Statistics:
     histograms = {name: old.histograms.get(name, EMPTY).merged(seen.histogram) for name, seen in sorted(found.items())}
     channel_ranges = {}
-    variances = {}
     for name in sorted(channels & found.keys()):
         seen = found[name]
-        low, high, variance = seen.low, seen.high, seen.variance
+        low, high = seen.low, seen.high
         if name in old.channel_ranges:
             before = np.array([(r.low, r.high) for r in old.channel_ranges[name]], np.float32).reshape(-1, 2)
             low, high = np.minimum(low, before[:, 0]), np.maximum(high, before[:, 1])
-            variance = np.minimum(variance, np.array(old.least_variances[name]))
         pairs = zip(low.tolist(), high.tolist(), strict=True)
         channel_ranges[name] = tuple(TensorRange(low=a, high=b) for a, b in pairs)
-        variances[name] = tuple(variance.tolist())
     return Statistics(
         ranges={name: _range(h) for name, h in histograms.items()},
         samples=old.samples + 1,
         channel_ranges=channel_ranges,
-        least_variances=variances,
         histograms=histograms,
     )
 

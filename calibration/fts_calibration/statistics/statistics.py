@@ -25,14 +25,12 @@ class Statistics:
         ranges: Exact minimum and maximum.
         samples: Number of samples seen.
         channel_ranges: The same channel by channel (axis 1), for the tensors that were asked for.
-        least_variances: For those too: the least variance that a channel has within one sample.
         histograms: Distribution of all values.
     """
 
     ranges: Mapping[str, TensorRange]
     samples: int
     channel_ranges: Mapping[str, tuple[TensorRange, ...]] = field(default_factory=dict)
-    least_variances: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
 
 
@@ -42,7 +40,6 @@ def json_from_statistics(statistics: Statistics) -> dict[str, Any]:
         "samples": statistics.samples,
         "ranges": {n: [r.low, r.high] for n, r in statistics.ranges.items()},
         "channel_ranges": {n: [[r.low, r.high] for r in rows] for n, rows in statistics.channel_ranges.items()},
-        "least_variances": {n: list(row) for n, row in statistics.least_variances.items()},
         "histograms": {n: h.to_json() for n, h in statistics.histograms.items()},
     }
 
@@ -56,6 +53,5 @@ def statistics_from_json(data: Mapping[str, Any]) -> Statistics:
             n: tuple(TensorRange(low=low, high=high) for low, high in rows)
             for n, rows in data["channel_ranges"].items()
         },
-        least_variances={n: tuple(row) for n, row in data["least_variances"].items()},
         histograms={n: histogram_from_json(h) for n, h in data["histograms"].items()},
     )

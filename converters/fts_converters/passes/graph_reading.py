@@ -73,12 +73,17 @@ def static_shape(tensor: gs.Tensor) -> tuple[int, ...] | None:
     return tuple(int(d) for d in tensor.shape)
 
 
-def reduce_axes(node: gs.Node, opset: int) -> tuple[int, ...] | None:
+def reduce_axes(node: gs.Node, opset: int, data_rank: int | None = None) -> tuple[int, ...] | None:
     """Axes of a Reduce node as non-negative numbers, from the attribute or the input; None when unknown.
+
+    Args:
+        node: The node.
+        opset: Of the default domain.
+        data_rank: Axes of its data, where the caller knows more than the graph has stored.
 
     Source: ONNX operator specification: axes became an input with ReduceSum-13 and the other reductions with 18.
     """
-    data_rank = rank(node.inputs[0])
+    data_rank = rank(node.inputs[0]) if data_rank is None else data_rank
     if data_rank is None:
         return None
     if len(node.inputs) > 1 and not (isinstance(node.inputs[1], gs.Variable) and node.inputs[1].is_empty()):
