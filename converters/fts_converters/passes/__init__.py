@@ -27,12 +27,16 @@ from fts_converters.passes.recognise_layer_norm import recognise_layer_norm
 from fts_converters.passes.recognise_matmul import recognise_matmul
 from fts_converters.passes.recognise_pixel_shuffle import recognise_pixel_shuffle
 from fts_converters.passes.remove_dead_code import remove_dead_code
+from fts_converters.passes.resolve_sequences import resolve_sequences
 from fts_converters.passes.share_equal_subexpressions import share_equal_subexpressions
+from fts_converters.passes.unroll_loops import unroll_loops
 
 DEFAULT_PASSES: tuple[tuple[str, Pass], ...] = (
     ("remove_dead_code", remove_dead_code),  # first: nothing below should look at what nobody reads
     ("fold_constants", fold_constants),  # Constant -> initializer, shape arithmetic and pad chains -> numbers
     ("inline_if", inline_if),  # conditions are numbers now
+    ("unroll_loops", unroll_loops),  # so are trip counts; an If inside is inlined in the next round
+    ("resolve_sequences", resolve_sequences),  # behind the loops that append to them
     ("merge_transposes", merge_transposes),  # before no-ops: two permutations may cancel
     ("eliminate_no_ops", eliminate_no_ops),  # before the patterns: an Identity inside one would hide it
     ("share_equal_subexpressions", share_equal_subexpressions),  # likewise a mean that is computed twice

@@ -5,7 +5,7 @@ onnxruntime itself (through onnx-graphsurgeon), and nothing is left to fold: a f
 folding and shape inference alternate until no Shape has a known input. A value above SIZE_LIMIT_BYTES stays computed,
 so that a Tile or Expand does not blow the file up.
 
-Does *not* compute an If or Loop. An If with a known condition gives way to its branch, unless the graph holds one whose
+Does *not* compute an If or Loop, nor sequences of tensors. An If with a known condition gives way to its branch, unless the graph holds one whose
 output is a graph output or which holds a further subgraph.
 
 onnx-graphsurgeon's own folding of shapes is off, for two faults of it: a Shape with `start` or `end` (opset 15) becomes
@@ -23,6 +23,7 @@ from onnx import shape_inference
 from fts.engines.onnxruntime_session import import_onnxruntime
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
+from fts_converters.passes.resolve_sequences import MAKERS, READERS
 
 SIZE_LIMIT_BYTES = 16 * 2**20
 
@@ -41,7 +42,7 @@ def fold_constants(model: Model) -> PassResult:
             fold_shapes=False,
             size_threshold=SIZE_LIMIT_BYTES,
             error_ok=False,
-            should_exclude_node=_has_subgraph,
+            should_exclude_node=_is_left_computed,
             flatten_subgraphs=_can_inline(model.graph),
         )
         model.graph.cleanup(remove_unused_graph_inputs=False)
@@ -53,6 +54,11 @@ def fold_constants(model: Model) -> PassResult:
 def _has_subgraph(node: gs.Node) -> bool:
     """onnx-graphsurgeon would drop a Loop body's unread inputs before it has the Loop computed."""
     return any(isinstance(value, gs.Graph) for value in node.attrs.values())
+
+
+def _is_left_computed(node: gs.Node) -> bool:
+    """onnx-graphsurgeon takes a sequence for a tensor when it copies a graph; `resolve_sequences` makes tensors of it."""
+    return _has_subgraph(node) or node.op in MAKERS or node.op in READERS
 
 
 def _can_inline(graph: gs.Graph) -> bool:
