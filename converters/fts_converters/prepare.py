@@ -31,12 +31,13 @@ from fts_converters.load import load_model
 from fts_converters.lower import lower
 from fts_converters.model import Model, model_from_proto, tensor_specs
 from fts_converters.pack import tool_versions
-from fts_converters.passes import clean
+from fts_converters.passes import check_pass_names, clean
 from fts_converters.passes.name_nodes import name_nodes
 from fts_converters.progress import Progress
 from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.plan_nodes import channel_tensors, tensors_to_calibrate
 from fts_converters.quantize.units import Candidates, find_candidates, macs_by_node
+from fts_converters.refuse_loops import refuse_loops
 from fts_converters.request import ConvertRequest
 from fts_converters.warnings_log import WarningLog
 
@@ -73,6 +74,7 @@ def prepare(
         FtsError: Wrong input; nothing was written.
         CleaningChangedTheNet: A defect of fts.
     """
+    check_pass_names(request.skip_passes)
     progress.stage("load", request.source)
     card = read_card(request.card) if request.card is not None else Card()
     model = load_model(request.source)
@@ -84,7 +86,10 @@ def prepare(
     freeze(model, decisions.shapes, decisions.frozen)
     name_nodes(model)  # before it is run: onnxruntime refuses two nodes of one name
     before = _as_it_came(model, decisions)
-    clean(model)
+    cleaned = clean(model, skip=request.skip_passes)
+    for name in sorted(set(request.skip_passes)):
+        warnings.add("pass-skipped", f"{name}: left out by --skip-pass")
+    refuse_loops(model, cleaned, engine=profile.engine)
     net = model.to_proto()
     sample = next(iter(data.feeds("calibrate")))
     check_equivalent(before, net, sample, what=model.source)

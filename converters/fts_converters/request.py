@@ -38,6 +38,7 @@ class ConvertRequest:
         budget: Parsed; None for "none" and, with an empty text, for the default.
         min_int8: Least share of MACs in integer kernels, 0..1.
         isa: "auto", "vnni" or "any".
+        skip_passes: Names of cleaning passes to leave out.
         golden: File with golden inputs, or None for synthetic ones.
         use_cache: Read and write the stage cache.
         arguments: The command's arguments as typed, empty when there was no command.
@@ -55,6 +56,7 @@ class ConvertRequest:
     budget: Budget | None = None
     min_int8: float = 0.5
     isa: str = "auto"
+    skip_passes: tuple[str, ...] = ()
     golden: str | None = None
     use_cache: bool = True
     arguments: tuple[str, ...] = ()

@@ -54,6 +54,7 @@ WRONG = (
     Wrong(id="colour", arguments=f"{PHOTOS} --color gray", words=("'gray'", "3 channel")),
     Wrong(id="layout", arguments=f"{PHOTOS} --layout nhwc", words=("16 channels", "nhwc", "1x3x16x16")),
     Wrong(id="several-targets", arguments=f"{PHOTOS} --target cpu-int8,orin-int8", words=("several targets",)),
+    Wrong(id="skip-pass", arguments=f"{PHOTOS} --skip-pass fold_batchnrom", words=("fold_batchnrom", "fold_batchnorm")),
     # the model
     Wrong(id="model-missing", arguments="nett.onnx --calib photos", words=("'nett.onnx'", "no such file")),
     Wrong(id="model-folder", arguments="photos --calib photos", words=("model 'photos'", "cannot be read")),

@@ -80,6 +80,17 @@ class CleanResult:
     records: tuple[PassRecord, ...]
 
 
+def check_pass_names(skip: Collection[str], passes: tuple[tuple[str, Pass], ...] = DEFAULT_PASSES) -> None:
+    """Look at what is to be left out before any work is done.
+
+    Raises:
+        UsageError: `skip` names no pass; the message lists them.
+    """
+    unknown = sorted(set(skip) - {name for name, _ in passes})
+    if unknown:
+        raise UsageError(f"--skip-pass {unknown[0]}: there is no such pass; passes: {', '.join(n for n, _ in passes)}")
+
+
 def clean(
     model: Model, passes: tuple[tuple[str, Pass], ...] = DEFAULT_PASSES, *, skip: Collection[str] = ()
 ) -> CleanResult:
@@ -93,9 +104,7 @@ def clean(
     Raises:
         UsageError: `skip` names no pass.
     """
-    unknown = sorted(set(skip) - {name for name, _ in passes})
-    if unknown:
-        raise UsageError(f"--skip-pass {unknown[0]}: there is no such pass; passes: {', '.join(n for n, _ in passes)}")
+    check_pass_names(skip, passes)
     used = [(name, run) for name, run in passes if name not in skip]
     records: dict[str, PassRecord] = {}
     for _ in range(MOST_ROUNDS):
