@@ -23,7 +23,8 @@ def _normalised(b: Builder, x: Value, axis: int) -> Value:
     """(x - mean) / std, x * s + t, or parts of it."""
     for op in b.choose((("Sub", "Div"), ("Mul", "Add"), ("Div", "Sub", "Mul"), ("Mul",), ("Add",), ("Sub", "Mul"))):
         low, high = (0.5, 2.0) if op in ("Mul", "Div") else (-1.0, 1.0)
-        k = _operand(b, x.rank, axis, x.shape[axis], low, high)
+        channels = 3 if x.shape[axis] == 1 and b.chance(0.5) else x.shape[axis]  # one channel may become three
+        k = _operand(b, x.rank, axis, channels, low, high)
         is_swapped = op in ("Mul", "Add", "Sub") and b.chance(0.3)
         x = b.binary(op, *((k, x) if is_swapped else (x, k)), mag=2 * x.mag + 1)
     return x

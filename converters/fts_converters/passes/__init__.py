@@ -18,6 +18,7 @@ from fts_converters.passes.fold_batchnorm import fold_batchnorm
 from fts_converters.passes.fold_constants import fold_constants
 from fts_converters.passes.fold_pad_into_conv import fold_pad_into_conv
 from fts_converters.passes.fold_scale_and_shift import fold_scale_and_shift
+from fts_converters.passes.fold_scale_into_next import fold_scale_into_next
 from fts_converters.passes.inline_if import inline_if
 from fts_converters.passes.merge_transposes import merge_transposes
 from fts_converters.passes.name_nodes import name_nodes
@@ -48,6 +49,7 @@ DEFAULT_PASSES: tuple[tuple[str, Pass], ...] = (
     ("fold_pad_into_conv", fold_pad_into_conv),
     ("fold_batchnorm", fold_batchnorm),
     ("fold_scale_and_shift", fold_scale_and_shift),  # behind BatchNorm, which may have stood in between
+    ("fold_scale_into_next", fold_scale_into_next),  # what the weights in front could not take
     ("drop_bias_before_norm", drop_bias_before_norm),  # behind the folds, which make biases
     ("name_nodes", name_nodes),  # last: every node that is left has a unique name for plan and report
 )
