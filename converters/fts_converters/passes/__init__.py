@@ -20,6 +20,7 @@ from fts_converters.passes.fold_pad_into_conv import fold_pad_into_conv
 from fts_converters.passes.fold_scale_and_shift import fold_scale_and_shift
 from fts_converters.passes.fold_scale_into_next import fold_scale_into_next
 from fts_converters.passes.inline_if import inline_if
+from fts_converters.passes.merge_rearrangements import merge_rearrangements
 from fts_converters.passes.merge_transposes import merge_transposes
 from fts_converters.passes.name_nodes import name_nodes
 from fts_converters.passes.recognise_activations import recognise_activations
@@ -39,6 +40,7 @@ DEFAULT_PASSES: tuple[tuple[str, Pass], ...] = (
     ("unroll_loops", unroll_loops),  # so are trip counts; an If inside is inlined in the next round
     ("resolve_sequences", resolve_sequences),  # behind the loops that append to them
     ("merge_transposes", merge_transposes),  # before no-ops: two permutations may cancel
+    ("merge_rearrangements", merge_rearrangements),  # what shapes tell beyond that
     ("eliminate_no_ops", eliminate_no_ops),  # before the patterns: an Identity inside one would hide it
     ("share_equal_subexpressions", share_equal_subexpressions),  # likewise a mean that is computed twice
     ("recognise_layer_norm", recognise_layer_norm),  # over the last axes; leaves spatial ones to the next
