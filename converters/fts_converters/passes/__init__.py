@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from fts.errors import UsageError
 from fts_converters.model import Model
+from fts_converters.passes.cancel_repeated import cancel_repeated
 from fts_converters.passes.contract import Pass, Refusal
 from fts_converters.passes.drop_bias_before_norm import drop_bias_before_norm
 from fts_converters.passes.eliminate_no_ops import eliminate_no_ops
@@ -20,6 +21,7 @@ from fts_converters.passes.fold_pad_into_conv import fold_pad_into_conv
 from fts_converters.passes.fold_scale_and_shift import fold_scale_and_shift
 from fts_converters.passes.fold_scale_into_next import fold_scale_into_next
 from fts_converters.passes.inline_if import inline_if
+from fts_converters.passes.join_parts import join_parts
 from fts_converters.passes.merge_rearrangements import merge_rearrangements
 from fts_converters.passes.merge_transposes import merge_transposes
 from fts_converters.passes.name_nodes import name_nodes
@@ -42,6 +44,8 @@ DEFAULT_PASSES: tuple[tuple[str, Pass], ...] = (
     ("merge_transposes", merge_transposes),  # before no-ops: two permutations may cancel
     ("merge_rearrangements", merge_rearrangements),  # what shapes tell beyond that
     ("eliminate_no_ops", eliminate_no_ops),  # before the patterns: an Identity inside one would hide it
+    ("join_parts", join_parts),  # a Split and the Concat of all its outputs
+    ("cancel_repeated", cancel_repeated),  # behind no-ops, which may stand between the two
     ("share_equal_subexpressions", share_equal_subexpressions),  # likewise a mean that is computed twice
     ("recognise_layer_norm", recognise_layer_norm),  # over the last axes; leaves spatial ones to the next
     ("recognise_instance_norm", recognise_instance_norm),

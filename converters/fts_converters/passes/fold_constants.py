@@ -5,8 +5,8 @@ onnxruntime itself (through onnx-graphsurgeon), and nothing is left to fold: a f
 folding and shape inference alternate until no Shape has a known input. A value above SIZE_LIMIT_BYTES stays computed,
 so that a Tile or Expand does not blow the file up.
 
-Does *not* compute an If or Loop, nor sequences of tensors. An If with a known condition gives way to its branch, unless the graph holds one whose
-output is a graph output or which holds a further subgraph.
+Does *not* compute an If or Loop, nor sequences of tensors. An If with a known condition gives way to its branch,
+unless the graph holds one whose output is a graph output or which holds a further subgraph.
 
 onnx-graphsurgeon's own folding of shapes is off, for two faults of it: a Shape with `start` or `end` (opset 15) becomes
 the whole shape, and Cast -> Mul 0.5 -> Cast around integers becomes an integer Mul by 0.

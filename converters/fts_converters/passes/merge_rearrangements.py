@@ -343,7 +343,9 @@ def _write(graph: gs.Graph, last: gs.Node, source: gs.Tensor, steps: list[Step],
             attrs["blocksize"] = step.block
             if step.mode == "CRD":
                 attrs["mode"] = step.mode
-        graph.nodes.append(gs.Node(op=step.op, name=name if is_last else "", attrs=attrs, inputs=inputs, outputs=[made]))
+        graph.nodes.append(
+            gs.Node(op=step.op, name=name if is_last else "", attrs=attrs, inputs=inputs, outputs=[made])
+        )
         current = made
     if not steps:
         bridge = gs.Node(op="Identity", inputs=[source], outputs=[result])

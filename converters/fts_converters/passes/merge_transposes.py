@@ -76,5 +76,5 @@ def _merge(first: gs.Node, second: gs.Node, names: TensorNames) -> bool:
 
 def _loses_nothing(source: np.dtype[Any], middle: np.dtype[Any]) -> bool:
     if source.kind in "iu" and middle.kind == "f":  # numpy calls int64 to float64 safe, whose mantissa has 53 bits
-        return source.itemsize * 8 <= np.finfo(middle).nmant
+        return bool(source.itemsize * 8 <= np.finfo(middle).nmant)
     return bool(np.can_cast(source, middle, "safe"))

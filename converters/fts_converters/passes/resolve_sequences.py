@@ -17,9 +17,7 @@ from fts_converters.passes.contract import PassResult, Refusal
 from fts_converters.passes.graph_editing import TensorNames, bypass, finish
 from fts_converters.passes.graph_reading import constant, label
 
-MAKERS = frozenset(
-    {"SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence"}
-)
+MAKERS = frozenset({"SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence"})
 READERS = frozenset({"SequenceAt", "SequenceLength", "ConcatFromSequence"})
 # Members of a sequence, or why they are not known.
 Members = list[gs.Tensor] | str
@@ -101,7 +99,9 @@ class _Resolving:
         """Members of SplitToSequence: the outputs of one Split, without the axis where `keepdims` is 0."""
         source = node.inputs[0]
         axis = int(node.attrs.get("axis", 0))
-        size = source.shape[axis] if source.shape is not None and -len(source.shape) <= axis < len(source.shape) else None
+        size = (
+            source.shape[axis] if source.shape is not None and -len(source.shape) <= axis < len(source.shape) else None
+        )
         length = int(size) if isinstance(size, int | np.integer) else None
         given = constant(node.inputs[1]) if len(node.inputs) > 1 else np.array(1)
         if given is None:

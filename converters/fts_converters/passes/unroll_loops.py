@@ -90,7 +90,9 @@ class _Unrolling:
             return trips
         size = count_nodes(self.body)
         if trips * size > MOST_MADE:
-            return f"{trips} iterations of {size} nodes make {trips * size} nodes, and at most {MOST_MADE} are written out"
+            return (
+                f"{trips} iterations of {size} nodes make {trips * size} nodes, and at most {MOST_MADE} are written out"
+            )
         total = count_nodes(self.graph) + trips * size
         if total > MOST_NODES:
             return f"with its {trips} iterations of {size} nodes the net has {total} nodes, and at most {MOST_NODES} are made"
@@ -101,7 +103,9 @@ class _Unrolling:
             for i in range(len(states), len(self.node.outputs)):
                 value = self._empty_stack(i - len(states), i)
                 if value is None and self.node.outputs[i].name:
-                    return f"it makes no iteration, and the shape of its output {self.node.outputs[i].name!r} is unknown"
+                    return (
+                        f"it makes no iteration, and the shape of its output {self.node.outputs[i].name!r} is unknown"
+                    )
                 empty[i] = value
         self._write(trips, states, scanned, empty)
         return ""
@@ -257,7 +261,9 @@ def _simulated_trip_count(node: gs.Node, body: gs.Graph, most: int | None) -> in
         for i, p in enumerate((1, *positions)):
             out = gs.Variable(f"out{p}", dtype=_dtype_of(p, values))
             tensor = body.outputs[p - 1]
-            copies.append(gs.Node(op="Identity", inputs=[places.get(id(tensor), tensor)], outputs=[out], name=f"give{i}"))
+            copies.append(
+                gs.Node(op="Identity", inputs=[places.get(id(tensor), tensor)], outputs=[out], name=f"give{i}")
+            )
             outputs.append(out)
         part = gs.Graph(
             nodes=copies,
@@ -302,7 +308,9 @@ def _condition_slice(node: gs.Node, body: gs.Graph) -> tuple[list[gs.Node], list
         if position is not None:
             if position >= 2 and position not in positions:
                 if constant(node.inputs[position]) is None:
-                    return f"its condition depends on {tensor.name!r}, which starts from a value computed from the input"
+                    return (
+                        f"its condition depends on {tensor.name!r}, which starts from a value computed from the input"
+                    )
                 positions.add(position)
                 open_tensors.append(body.outputs[position - 1])
         elif maker is not None:
