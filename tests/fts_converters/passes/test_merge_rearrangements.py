@@ -89,7 +89,8 @@ def test_chains_become_one_operator(bench, name):
 
 
 def test_a_value_in_between_that_is_read_stays(bench):
-    text = """g (float[2,3,4] x) => (float[2,3,4] y, float[3,2,4] z) { a = Transpose<perm=[1,0,2]>(x) b = Transpose<perm=[1,0,2]>(a)
+    text = """g (float[2,3,4] x) => (float[2,3,4] y, float[3,2,4] z) { a = Transpose<perm=[1,0,2]>(x)
+        b = Transpose<perm=[1,0,2]>(a)
         y = Neg(b) z = Neg(a) }"""
     model = bench.model(bench.net(text))
     fold_constants(model)

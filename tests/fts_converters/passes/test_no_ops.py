@@ -1,4 +1,4 @@
-"""What does nothing goes: parts joined again, pairs that cancel, reductions and gathers of nothing; and what only looks so stays."""
+"""What does nothing goes: parts joined again, pairs that cancel, reductions over ones; and what only looks so stays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from tests.generators.run_plain import run_plain
 
 from fts_converters.passes import clean
 
-K = {"i": np.arange(4), "r": np.arange(4)[::-1].copy(), "s": np.array([1, 3]), "one": np.array([1]), "four": np.array([4]), "zero": np.array([0])}  # fmt: skip
+K = {
+    "i": np.arange(4), "r": np.arange(4)[::-1].copy(), "s": np.array([1, 3]),
+    "zero": np.array([0]), "one": np.array([1]), "four": np.array([4]),
+}  # fmt: skip
 CASES = {
     "split joined": ("a,b = Split<axis=1>(h,s) c = Concat<axis=1>(a,b)", True),
     "split joined in another order": ("a,b = Split<axis=1>(h,s) c = Concat<axis=1>(b,a)", False),

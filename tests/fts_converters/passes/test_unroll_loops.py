@@ -15,8 +15,8 @@ from fts_converters.refuse_loops import refuse_loops
 
 HALVE = """body (int64 i, bool keep, float[4] s) => (bool go, float[4] t, float[4] e) {
     go = Identity(keep) f = Cast<to=1>(i) u = Mul(s, half) t = Add(u, x) e = Add(t, f) }"""
-COUNT = """body (int64 i, bool keep, float[4] s, int64 n) => (bool go, float[4] t, int64 m) {
-    m = Add(n, one) go = Less(m, limit) u = Mul(s, half) t = Add(u, x) }"""
+COUNT = """body (int64 i, bool keep, float[4] s, int64 n) => (bool go, float[4] t, int64 next) {
+    next = Add(n, one) go = Less(next, limit) u = Mul(s, half) t = Add(u, x) }"""
 HALF = {"half": np.float32(0.5)}
 
 
@@ -66,7 +66,7 @@ def test_a_trip_count_from_the_input_is_refused_by_name(bench):
     model = bench.model(bench.net(text, c=np.array(True), **HALF))
     cleaned = clean(model)
     with pytest.raises(
-        UnsupportedOpError, match="Loop_0.*trip count is computed from the input.*fixed number"
+        UnsupportedOpError, match=r"Loop_0.*trip count is computed from the input.*fixed number"
     ) as error:
         refuse_loops(model, cleaned, engine="onnxruntime-cpu")
     assert (error.value.node, error.value.op_type) == ("Loop_0", "Loop")
