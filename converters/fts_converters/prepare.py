@@ -38,12 +38,13 @@ from fts_converters.load import load_model
 from fts_converters.lower import lower
 from fts_converters.model import Model, model_from_light, tensor_specs
 from fts_converters.pack import refuse_larger_than_bundle, tool_versions
-from fts_converters.passes import clean
+from fts_converters.passes import check_pass_names, clean
 from fts_converters.passes.name_nodes import name_nodes
 from fts_converters.progress import Progress
 from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.plan_nodes import channel_tensors, tensors_to_calibrate
 from fts_converters.quantize.units import Candidates, find_candidates, macs_by_node
+from fts_converters.refuse_loops import refuse_loops
 from fts_converters.request import ConvertRequest
 from fts_converters.warnings_log import WarningLog
 
@@ -85,6 +86,7 @@ def prepare(
         FtsError: Wrong input; nothing was written.
         CleaningChangedTheNet: A defect of fts.
     """
+    check_pass_names(request.skip_passes)
     progress.stage("load", request.source)
     card = read_card(request.card) if request.card is not None else Card()
     model = load_model(request.source)
@@ -97,8 +99,10 @@ def prepare(
     name_nodes(model)  # before it is run: onnxruntime refuses two nodes of one name
     sample = next(iter(data.feeds("calibrate")))
     before = _as_loaded(model, decisions, sample, warnings)
+    for name in sorted(set(request.skip_passes)):
+        warnings.add("pass-skipped", f"{name}: left out by --skip-pass")
     if holds_grids(model):
-        given = cleaned_given(model, before, sample)
+        given = cleaned_given(model, before, sample, skip=request.skip_passes)
         portable = onnx.ModelProto()
         portable.CopyFrom(given.portable)
         net = light_from_proto(portable)
@@ -107,7 +111,8 @@ def prepare(
         warnings.add("given-scales-kept", kept_text(given))
     else:
         given = None
-        clean(model)
+        cleaned = clean(model, skip=request.skip_passes)
+        refuse_loops(model, cleaned, engine=profile.engine)
         net = model.to_light()
         refuse_larger_than_bundle(net, model.source)
         check_equivalent(before, net, sample, what=model.source)

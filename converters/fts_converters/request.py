@@ -41,6 +41,7 @@ class ConvertRequest:
         isa: "auto", "vnni" or "any".
         faces: boxes.json with the faces of the calibration pictures, or None.
         select: How many calibration pictures to choose, or None for all.
+        skip_passes: Names of cleaning passes to leave out.
         golden: File with golden inputs, or None for synthetic ones.
         use_cache: Read and write the stage cache.
         arguments: The command's arguments as typed, empty when there was no command.
@@ -61,6 +62,7 @@ class ConvertRequest:
     isa: str = "auto"
     faces: Path | None = None
     select: int | None = None
+    skip_passes: tuple[str, ...] = ()
     golden: str | None = None
     use_cache: bool = True
     arguments: tuple[str, ...] = ()

@@ -54,6 +54,7 @@ WRONG = (
     Wrong(id="colour", arguments=f"{PHOTOS} --color gray", words=("'gray'", "3 channel")),
     Wrong(id="layout", arguments=f"{PHOTOS} --layout nhwc", words=("16 channels", "nhwc", "1x3x16x16")),
     Wrong(id="several-targets", arguments=f"{PHOTOS} --target cpu-int8,orin-int8", words=("several targets",)),
+    Wrong(id="skip-pass", arguments=f"{PHOTOS} --skip-pass fold_batchnrom", words=("fold_batchnrom", "fold_batchnorm")),
     # the model
     Wrong(id="model-missing", arguments="nett.onnx --calib photos", words=("'nett.onnx'", "no such file")),
     Wrong(id="model-folder", arguments="photos --calib photos", words=("model 'photos'", "cannot be read")),
@@ -63,6 +64,7 @@ WRONG = (
     Wrong(id="batch-of-two", arguments="net.onnx --calib photos --shape x=2x3x16x16", words=("batch 2", "x=1x3x16x16")),
     Wrong(id="repeated-output", arguments="repeated.onnx --calib photos", words=("output 'y'", "more than once")),
     Wrong(id="output-without-elements", arguments="nothing.onnx --calib photos", words=("'z'", "1x0x16x16")),
+    Wrong(id="loop", arguments="loop.onnx --calib photos", words=("'again'", "Loop", "trip count is computed from the input")),
     Wrong(id="double", arguments="double.onnx --calib photos", words=("double.onnx", "Conv")),
     # the calibration data
     Wrong(id="calib-missing", arguments="net.onnx --calib phot", words=("--calib phot", "no usable picture")),
@@ -112,6 +114,10 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "repeated.onnx", TENSOR.replace("(float[1,3,16,16] y)", "(float[1,3,16,16] y, float[1,3,16,16] y)")
     )
     save_net(folder / "double.onnx", TENSOR.replace("float[", "double["), cast="float64")
+    loop = f"""net (float[1,3,16,16] x) => (float[1,3,16,16] y) {{ s = ReduceSum<keepdims=0>(x) m = Cast<to=7>(s)
+        c = {CONV}(x, w) [again] y = Loop<body = b (int64 i, bool k, float[1,3,16,16] p) => (bool q, float[1,3,16,16] r) {{
+        q = Identity(k) r = Relu(p) }}>(m, "", c) }}"""
+    save_net(folder / "loop.onnx", loop)
     nothing = f"""net (float[1,3,16,16] x) => (float[1,3,16,16] y, float[1,0,16,16] z) {{
         y = {CONV}(x, w) at = Constant<value_ints=[0]>() axis = Constant<value_ints=[1]>() z = Slice(y, at, at, axis) }}"""
     save_net(folder / "nothing.onnx", nothing)

@@ -429,9 +429,9 @@ class Builder:
             inputs.append(self.scalar(number, value.dtype))
         return self.node("Pad", inputs, shape, value.dtype, mag, mode=mode)
 
-    def cast(self, value: Value, dtype: np.dtype[Any]) -> Value:
+    def cast(self, value: Value, dtype: np.dtype[Any], *, keep: bool = True) -> Value:
         to = helper.np_dtype_to_tensor_dtype(dtype)
-        return self.node("Cast", [value], value.shape, dtype, value.mag, to=to)
+        return self.node("Cast", [value], value.shape, dtype, value.mag, keep=keep, to=to)
 
     def split(self, value: Value, sizes: Sequence[int], axis: int) -> list[Value]:
         specs = [

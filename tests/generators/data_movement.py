@@ -243,7 +243,7 @@ EMITTERS = (
     Emitter(emit=gather_elements, since=11),
     Emitter(emit=gather_nd, since=11),
     Emitter(emit=scatter_nd, since=11),
-    Emitter(emit=scatter_elements),
+    Emitter(emit=scatter_elements, weight=1.5),
     Emitter(emit=expand_tile),
     Emitter(emit=pad, weight=2),
     Emitter(emit=depth_space, weight=1.5),

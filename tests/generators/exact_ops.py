@@ -10,6 +10,7 @@ _NAMES = """
 Identity Reshape Flatten Squeeze Unsqueeze Transpose Concat Split Slice Gather GatherElements GatherND ScatterND
 ScatterElements Expand Tile Pad DepthToSpace SpaceToDepth MaxPool GlobalMaxPool Dropout Constant ConstantOfShape
 Relu Abs Neg Max Min Clip Where TopK ReduceMax ReduceMin Floor Ceil Round Sign Trilu OneHot EyeLike Compress
-ReverseSequence Upsample
+ReverseSequence Upsample SequenceEmpty SequenceConstruct SequenceInsert SequenceErase SequenceAt SequenceLength
+SplitToSequence ConcatFromSequence
 """
 EXACT_OPS = frozenset(_NAMES.split())

@@ -204,14 +204,16 @@ def prelu_as_relu(model: ModelProto) -> bool:
 
 
 def clip_loses_minimum(model: ModelProto) -> bool:
+    """Every one of them: a single one often guards against a value that does not come up."""
+    is_applied = False
     for node in _nodes(model, "Clip"):
         if len(node.input) > 1 and node.input[1]:
             node.input[1] = ""
-            return True
-        if _attribute(node, "min") is not None:
+            is_applied = True
+        elif _attribute(node, "min") is not None:
             _set(node, "min", -1e30)
-            return True
-    return False
+            is_applied = True
+    return is_applied
 
 
 def bypass_relu(model: ModelProto) -> bool:

@@ -113,6 +113,8 @@ def spelled_silu(b: Builder) -> Value:
 
 def spelled_hard_swish(b: Builder) -> Value:
     x = b.pick(mag=8.0)
+    if b.chance(0.6):  # so that the lower bound takes part: feeds end at -3
+        x = b.binary("Mul", x, b.scalar(2.5), 2.5 * x.mag)
     if b.chance(0.5):
         gate = b.node("HardSigmoid", [x], x.shape, F32, 1.0, alpha=1 / 6, beta=0.5)
         return b.binary("Mul", x, gate, x.mag)

@@ -22,9 +22,12 @@ from tests.generators import (
     convolution,
     data_movement,
     elementwise,
+    loops,
     normalization,
     patterns,
     pooling_resize,
+    rearrangements,
+    scaled_inputs,
 )
 from tests.generators.builder import LARGEST, Builder, Emitter, Value
 
@@ -37,6 +40,9 @@ EMITTERS: tuple[Emitter, ...] = (
     *pooling_resize.EMITTERS,
     *control_flow.EMITTERS,
     *patterns.EMITTERS,
+    *loops.EMITTERS,
+    *rearrangements.EMITTERS,
+    *scaled_inputs.EMITTERS,
 )
 HAZARDS = (
     "constant_node",
@@ -91,7 +97,7 @@ def random_graph(seed: int) -> Case:
     b.input(b.image_shape() if b.chance(0.7) else b.shape(b.integer(2, 3)))
     usable = [e for e in EMITTERS if e.since <= opset <= e.until]
     chances = np.array([e.weight for e in usable])
-    for _ in range(b.integer(2, 9)):
+    for _ in range(b.integer(3, 11)):
         emitter = usable[int(rng.choice(len(usable), p=chances / chances.sum()))]
         emitter.emit(b)
         b.patterns.add(emitter.name)

@@ -15,14 +15,16 @@ SEEDS = 2000
 LEAST_OP, LEAST_PATTERN = 15, 20
 
 _NAMES = """
-Abs Add And ArgMax ArgMin Atan AveragePool BatchNormalization Cast Ceil Celu Clip Concat Constant ConstantOfShape
-Conv ConvTranspose Cos CumSum DepthToSpace Div Dropout Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor Gather
-GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GroupNormalization HardSigmoid HardSwish
-Identity If InstanceNormalization LRN LayerNormalization LeakyRelu Less Log LogSoftmax Loop LpNormalization LpPool
-MatMul Max MaxPool Mean Min Mish Mul Neg Not OneHot Or PRelu Pad Pow Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum
-ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize Round
-Scatter ScatterElements ScatterND Selu Shape Sigmoid Sign Sin Size Slice Softmax Softplus Softsign SpaceToDepth
-Split Sqrt Squeeze Sub Sum Tanh Tile TopK Transpose Trilu Unsqueeze Upsample Where Xor
+Abs Add And ArgMax ArgMin Atan AveragePool BatchNormalization Cast Ceil Celu Clip Concat ConcatFromSequence
+Constant ConstantOfShape Conv ConvTranspose Cos CumSum DepthToSpace Div Dropout Einsum Elu Equal Erf Exp Expand
+EyeLike Flatten Floor Gather GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool Greater
+GroupNormalization HardSigmoid HardSwish Identity If InstanceNormalization LRN LayerNormalization LeakyRelu Less
+Log LogSoftmax Loop LpNormalization LpPool MatMul Max MaxPool Mean Min Mish Mul Neg Not OneHot Or PRelu Pad Pow
+Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+ReduceSumSquare Relu Reshape Resize Round Scan Scatter ScatterElements ScatterND Selu SequenceAt SequenceConstruct
+SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Sigmoid Sign Sin Size Slice Softmax Softplus
+Softsign SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub Sum Tanh Tile TopK Transpose Trilu Unsqueeze Upsample
+Where Xor
 """
 OPS = frozenset(_NAMES.split())
 

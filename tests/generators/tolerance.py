@@ -99,7 +99,7 @@ def _noisy(model: ModelProto, values: Mapping[str, Array], draw: int) -> ModelPr
         nodes.append(node)
         for i, name in enumerate(node.output):
             value = values.get(name)
-            if value is None or value.dtype.kind != "f" or not value.size:
+            if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
                 continue
             amplitude = NOISE_EPS * float(np.finfo(value.dtype).eps) * float(np.abs(value).max())
             noise = rng.uniform(-amplitude, amplitude, value.shape).astype(value.dtype)

@@ -43,7 +43,6 @@ LATER_FLAGS = {
     "--plan": "replaying a plan",
     "--sensitivity": "a choice of sensitivity estimators",
     "--metric": "metrics of your own",
-    "--skip-pass": "choosing passes",
     "--jetpack": "NVIDIA targets",
     "--allow-fallback": "targets with fallbacks",
 }
@@ -111,6 +110,13 @@ def _parser() -> argparse.ArgumentParser:
         "7-bit weights that run right on any CPU (auto: what this machine has)"
     )  # fmt: skip
 
+    parser.add_argument(
+        "--skip-pass",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="leave a cleaning pass out; `fts inspect MODEL` names those that changed something; may be repeated",
+    )
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write $FTS_CACHE (~/.cache/fts)")
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress, warnings only")
@@ -232,6 +238,7 @@ def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> Convert
         min_int8=args.min_int8,
         min_speedup=args.min_speedup,
         isa=args.isa,
+        skip_passes=tuple(args.skip_pass),
         use_cache=not args.no_cache,
         arguments=tuple(arguments),
     )

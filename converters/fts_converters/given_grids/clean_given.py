@@ -7,7 +7,7 @@ step is far more than float rounding. So two things are compared: both nets with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -25,19 +25,22 @@ from fts_converters.passes import clean
 ROUNDING_SHARE = 0.5 / 255
 
 
-def cleaned_given(model: Model, before: LightProto, feed: Mapping[str, npt.NDArray[np.generic]]) -> GivenNet:
+def cleaned_given(
+    model: Model, before: LightProto, feed: Mapping[str, npt.NDArray[np.generic]], *, skip: Collection[str] = ()
+) -> GivenNet:
     """Clean a frozen net that holds Q/DQ, in place, and take its grids over.
 
     Args:
         model: Frozen, every node named.
         before: The net in the opset that it came in.
         feed: One sample.
+        skip: Names of passes to leave out.
 
     Raises:
         CleaningChangedTheNet: A defect of fts.
     """
     frozen = model.to_proto()
-    clean(model)
+    clean(model, skip=skip)
     cleaned = model.to_proto()
     first, second = (light_from_proto(continuous_form(net, model.source)) for net in (frozen, cleaned))
     check_equivalent(first, second, feed, what=model.source)

@@ -2,8 +2,10 @@
 
 Identity; Dropout in inference (its mask unread); Cast to the type it has; Transpose with the identity permutation;
 Reshape, Flatten, Squeeze, Unsqueeze, Expand and Tile to the shape it has; Pad by nothing; Slice of everything; Concat,
-Sum, Max, Min and Mean of a single operand; operands without elements of a Concat (onnxruntime 1.23 crashes on them in a
-quantized graph); Resize to the same size; AveragePool and MaxPool of a 1x1 window with stride 1.
+Sum, Max, Min and Mean of a single operand; ReduceMean, Sum, Max, Min and Prod over axes of size 1; Gather of every
+index in order; DepthToSpace and SpaceToDepth with blocks of 1; operands without elements of a Concat (onnxruntime
+1.23 crashes on them in a quantized graph); Resize to the same size; AveragePool and MaxPool of a 1x1 window with
+stride 1.
 
 Requires shapes where a rule needs them. Does *not* remove x + 0 or x * 1: -0.0, NaN and type promotion make the rule
 larger than its gain, and constant folding sees the constant cases.
@@ -20,7 +22,7 @@ import onnx_graphsurgeon as gs
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
 from fts_converters.passes.graph_editing import bypass, finish
-from fts_converters.passes.graph_reading import constant, label, static_shape
+from fts_converters.passes.graph_reading import constant, is_output, label, static_shape
 
 
 def eliminate_no_ops(model: Model) -> PassResult:
@@ -29,7 +31,7 @@ def eliminate_no_ops(model: Model) -> PassResult:
     refusals = []
     is_changed = False
     for node in list(graph.nodes):
-        is_changed |= _drop_empty_operands(node)
+        is_changed |= _drop_empty_operands(node) | _drop_unread_mask(graph, node)
         rule = RULES.get(node.op)
         if node.domain or rule is None or not node.inputs or not node.outputs or not rule(node):
             continue
@@ -53,6 +55,17 @@ def _drop_empty_operands(node: gs.Node) -> bool:
     return True
 
 
+def _drop_unread_mask(graph: gs.Graph, node: gs.Node) -> bool:
+    """The second output of a Dropout, which would keep it alive."""
+    if node.op != "Dropout" or node.domain or len(node.outputs) < 2:
+        return False
+    mask = node.outputs[1]
+    if mask.outputs or is_output(graph, mask):
+        return False
+    node.outputs = [node.outputs[0]]
+    return True
+
+
 def _is_empty_along(tensor: gs.Tensor, axis: int) -> bool:
     shape = static_shape(tensor)
     return shape is not None and bool(shape) and shape[axis] == 0
@@ -63,9 +76,8 @@ def _always(node: gs.Node) -> bool:
 
 
 def _is_inference_dropout(node: gs.Node) -> bool:
-    mask_is_read = len(node.outputs) > 1 and bool(node.outputs[1].outputs)
     mode = constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2].name else np.array(False)
-    return not mask_is_read and mode is not None and not bool(mode) and len(node.outputs) == 1
+    return mode is not None and not bool(mode) and len(node.outputs) == 1
 
 
 def _is_same_type(node: gs.Node) -> bool:
@@ -111,6 +123,17 @@ def _is_single_tile(node: gs.Node) -> bool:
     return repeats is not None and bool((repeats == 1).all())
 
 
+def _gathers_all(node: gs.Node) -> bool:
+    index = constant(node.inputs[1])
+    if index is None or index.ndim != 1 or not _is_same_shape(node):
+        return False
+    return bool((index % max(1, len(index)) == np.arange(len(index))).all())
+
+
+def _has_block_of_one(node: gs.Node) -> bool:
+    return int(node.attrs.get("blocksize", 0)) == 1
+
+
 def _is_unit_pool(node: gs.Node) -> bool:
     ones = all(all(v == 1 for v in node.attrs.get(k, [1])) for k in ("kernel_shape", "strides", "dilations"))
     return ones and _is_same_shape(node) and len(node.outputs) == 1
@@ -140,6 +163,14 @@ RULES: Mapping[str, Callable[[gs.Node], bool]] = {
     "Min": _has_one_operand,
     "Mean": _has_one_operand,
     "Tile": _is_single_tile,
+    "Gather": _gathers_all,
+    "DepthToSpace": _has_block_of_one,
+    "SpaceToDepth": _has_block_of_one,
+    "ReduceMean": _is_same_shape,
+    "ReduceSum": _is_same_shape,
+    "ReduceMax": _is_same_shape,
+    "ReduceMin": _is_same_shape,
+    "ReduceProd": _is_same_shape,
     "MaxPool": _is_unit_pool,
     "AveragePool": _is_unit_pool,
     "Resize": _is_same_size_resize,

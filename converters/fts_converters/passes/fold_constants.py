@@ -5,8 +5,8 @@ onnxruntime itself, and nothing is left to fold: a folded value may give later s
 alternate until no Shape has a known input. A value above SIZE_LIMIT_BYTES stays computed, so that a Tile or Expand does
 not blow the file up.
 
-Does *not* compute an If or Loop. An If with a known condition gives way to its branch, unless the graph holds one whose
-output is a graph output or which holds a further subgraph.
+Does *not* compute an If or Loop, nor sequences of tensors. An If with a known condition gives way to its branch,
+unless the graph holds one whose output is a graph output or which holds a further subgraph.
 
 onnx-graphsurgeon folds inside of subgraphs alone. It would write all weights into the message that onnxruntime gets, which
 ends at 2 GiB, and its folding of shapes has two faults: a Shape with `start` or `end` (opset 15) becomes the whole shape,
@@ -28,6 +28,7 @@ from fts.engines.onnxruntime_session import import_onnxruntime, open_session
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult
 from fts_converters.passes.graph_reading import static_shape
+from fts_converters.passes.resolve_sequences import MAKERS, READERS
 
 SIZE_LIMIT_BYTES = 16 * 2**20
 # A quantized weight stays one: computed, it would be a float weight again.
@@ -65,6 +66,11 @@ def fold_constants(model: Model) -> PassResult:
 def _has_subgraph(node: gs.Node) -> bool:
     """onnx-graphsurgeon would drop a Loop body's unread inputs before it has the Loop computed."""
     return any(isinstance(value, gs.Graph) for value in node.attrs.values())
+
+
+def _is_left_computed(node: gs.Node) -> bool:
+    """onnx-graphsurgeon takes a sequence for a tensor when it copies a graph; `resolve_sequences` makes tensors of it."""
+    return _has_subgraph(node) or node.op in MAKERS or node.op in READERS
 
 
 def _can_inline(graph: gs.Graph) -> bool:
@@ -133,7 +139,7 @@ def _computable(graph: gs.Graph) -> list[gs.Node]:
     makers: list[gs.Node] = []
     made: set[int] = set()
     for node in graph.nodes:
-        if node.op in NEVER_COMPUTED or _has_subgraph(node):
+        if node.op in NEVER_COMPUTED or _is_left_computed(node):
             continue
         if all(isinstance(t, gs.Constant) or t.is_empty() or id(t) in made for t in node.inputs):
             makers.append(node)

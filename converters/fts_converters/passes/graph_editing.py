@@ -81,23 +81,35 @@ def finish(graph: gs.Graph) -> None:
 
 
 class TensorNames:
-    """Gives names that no tensor and no node of the graph has; made once a pass, because it looks at all of them."""
+    """Gives names that no tensor of the graph and its subgraphs and no node has; made once a pass: it looks at all of them."""
 
     def __init__(self, graph: gs.Graph) -> None:
-        self._taken = {*graph.tensors(check_duplicates=False), *(n.name for n in graph.nodes)}
+        self._taken: set[str] = set()
+        self._last: dict[str, int] = {}
+        self._take(graph)
+
+    def _take(self, graph: gs.Graph) -> None:
+        self._taken.update(graph.tensors(check_duplicates=False))
+        self._taken.update(node.name for node in graph.nodes)
+        for node in graph.nodes:
+            for value in node.attrs.values():
+                for inner in value if isinstance(value, list) else [value]:
+                    if isinstance(inner, gs.Graph):
+                        self._take(inner)
 
     def unused(self, stem: str) -> str:
         """`stem`, or `stem#2`, `stem#3` … when that is taken."""
-        name, count = stem, 1
+        name, count = stem, self._last.get(stem, 1)
         while name in self._taken:
             count += 1
             name = f"{stem}#{count}"
+        self._last[stem] = count
         self._taken.add(name)
         return name
 
     def constant(self, stem: str, values: npt.NDArray[Any]) -> gs.Constant:
-        """A new initializer; a scalar stays one."""
-        return gs.Constant(self.unused(stem), np.asarray(values, order="C"))
+        """A new initializer."""
+        return gs.Constant(self.unused(stem), np.asarray(values, order="C"))  # ascontiguousarray gives scalars an axis
 
     def variable(self, stem: str, like: gs.Tensor, shape: Any = None) -> gs.Variable:
         """A new tensor of another's type."""

@@ -3,7 +3,7 @@
     Transpose(q) after Transpose(p) = Transpose(p[q]);  Reshape after Reshape, Flatten, Squeeze or Unsqueeze = Reshape
 
 Requires: the value between the two is read by the second alone; for Reshape, a static result. Casts are merged only when
-the first one loses nothing (bool or integer to a wider type, float32 to float64), because it may round.
+the first one loses nothing (integer to a wider integer or to a float whose mantissa holds it, float32 to float64).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ RESHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 
 
 def merge_transposes(model: Model) -> PassResult:
-    """Merges chains from their beginning."""
+    """Merges chains from their end, since that is where a shape may be known."""
     graph = model.graph
     names, own = TensorNames(graph), own_nodes(graph)
     is_changed = False
-    for node in list(graph.nodes):
+    for node in reversed(list(graph.nodes)):
         while (second := _second(graph, node, own)) is not None and _merge(node, second, names):
             is_changed = True
     if is_changed:
@@ -75,4 +75,6 @@ def _merge(first: gs.Node, second: gs.Node, names: TensorNames) -> bool:
 
 
 def _loses_nothing(source: np.dtype[Any], middle: np.dtype[Any]) -> bool:
+    if source.kind in "iu" and middle.kind == "f":  # numpy calls int64 to float64 safe, whose mantissa has 53 bits
+        return bool(source.itemsize * 8 <= np.finfo(middle).nmant)
     return bool(np.can_cast(source, middle, "safe"))

@@ -27,6 +27,14 @@ def test_absent_flags_stay_absent() -> None:
     assert (request.min_int8, request.isa, request.use_cache) == (0.5, "auto", True)
 
 
+def test_passes_to_skip_are_collected() -> None:
+    assert requested().skip_passes == ()
+    assert requested("--skip-pass", "fold_batchnorm", "--skip-pass", "inline_if").skip_passes == (
+        "fold_batchnorm",
+        "inline_if",
+    )
+
+
 def test_budget_none_is_not_the_default_budget() -> None:
     assert requested("--budget", "none").is_budget_none
     budget = requested("--budget", "psnr.mean>=40").budget
