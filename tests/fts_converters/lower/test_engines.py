@@ -125,3 +125,10 @@ def test_an_einsum_becomes_an_operator_with_an_integer_kernel_for_cpu_int8_and_k
     model = _model(_net('y = Einsum <equation = "bij->b"> (x)', inputs=inputs, outputs="float[2] y"))
     lower(model, "cpu-int8")
     assert [n.op for n in model.graph.nodes] == ["Einsum"]
+
+
+def test_a_scalar_stays_a_scalar() -> None:
+    model = _model(_net("y = Softsign (x)", inputs="float x", outputs="float y"))
+    lower(model, "qnn-htp")
+    assert [n.op for n in model.graph.nodes] == ["Abs", "Add", "Div"]
+    onnx.checker.check_model(model.to_proto(), full_check=True)

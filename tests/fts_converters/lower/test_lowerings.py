@@ -60,7 +60,7 @@ EXPECTED = (
     Expected(lowering="split_high_rank", kind="transpose_high_rank", ops=(), least_share=0.5),
     Expected(lowering="split_high_rank", kind="elementwise_high_rank", ops=(), least_share=0.95),
     Expected(lowering="split_high_rank", kind="high_dimensional_matmul", ops=(), least_share=0.1),
-    Expected(lowering="resize_to_matmul", kind="resize_case", ops=(), least_share=0.5),
+    Expected(lowering="resize_to_matmul", kind="resize_case", ops=(), least_share=0.4),
     Expected(lowering="resize_nearest_to_gather", kind="resize_case", ops=(), least_share=0.3),
     Expected(lowering="resize_to_matmul", kind="resize_aspect_case", ops=(), least_share=0.3),
     Expected(lowering="resize_nearest_to_gather", kind="resize_aspect_case", ops=(), least_share=0.3),
