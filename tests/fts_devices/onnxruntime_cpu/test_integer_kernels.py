@@ -102,7 +102,9 @@ def graph(*nodes: tuple[str, str]) -> onnx.ModelProto:
     return helper.make_model(helper.make_graph(made, "g", [], []))
 
 
-@pytest.mark.parametrize("name", ["c", "c_token_7", "c_nhwc", "c_token_1_token_12", "c_NhwcTransformed_3", "c/MatMulAddFusion"])
+@pytest.mark.parametrize(
+    "name", ["c", "c_token_7", "c_nhwc", "c_token_1_token_12", "c_NhwcTransformed_3", "c/MatMulAddFusion"]
+)
 def test_renamed_kernels_are_matched(name):
     assert kernel_report(graph(("QLinearConv", name)), {"c": 1}).integer_nodes == ("c",)
 
