@@ -52,7 +52,7 @@ def report_json(
     given_scales: Mapping[str, int] | None = None,
     findings: Sequence[Finding] = (),
 ) -> str:
-    """The report as text, keys sorted, the same for the same conversion; `given_scales` only for a net that came with some."""
+    """The report as text, keys sorted, the same for the same conversion; `given_scales` is None for a net that came without."""
     report = {
         "target": target,
         "dialect": dialect,
@@ -89,10 +89,9 @@ def report_json(
             for s in losses
         ],
         "histograms": list(histograms),
+        "given_scales": dict(given_scales or {"activations": 0, "constants": 0}),
         "warnings": [{"id": i, "text": t} for i, t in warnings],
     }
-    if given_scales is not None:
-        report["given_scales"] = dict(given_scales)
     return json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 

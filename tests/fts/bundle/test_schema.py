@@ -149,6 +149,7 @@ def test_a_report_with_every_field_is_valid_and_each_missing_one_is_noticed():
         "budget": {"text": "psnr>=30", "met": True, "items": []},
         "integer_mac_share": 0.97,
         "histograms": [{"tensor": "x", "low": 0.0, "high": 1.0, "counts": [3, 4]}],
+        "given_scales": {"activations": 2, "constants": 3},
     }
     assert list(problems(report, rules, rules)) == []
     for key in report:
