@@ -51,6 +51,7 @@ def inspect_model(args: argparse.Namespace) -> int:
             }
             for r in result.records
         ]
+        facts["opset_after"] = result.opset_after
         facts["after"] = _facts(GraphIndex(model.to_proto()))
     except (ShapeError, CardError) as error:
         facts["not_cleaned"] = str(error)
@@ -96,6 +97,8 @@ def _print(facts: dict[str, Any], *, nodes: bool) -> None:
         )
         for op_type, count in sorted(part["operators"].items(), key=lambda item: (-item[1], item[0])):
             print(f"           {count:4d} {op_type}")
+    if facts.get("opset_after", facts["opset"]) != facts["opset"]:
+        print(f"opset      {facts['opset']} -> {facts['opset_after']}, for operators that are newer")
     for record in facts.get("passes", []):
         if record["is_changed"]:
             print(f"pass       {record['name']}: {-record['nodes_removed']:+d} nodes")

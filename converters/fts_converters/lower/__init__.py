@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fts_converters.lower.conv_transpose_to_conv import conv_transpose_to_conv
+from fts_converters.lower.group_norm_to_instance_norm import group_norm_to_instance_norm
 from fts_converters.model import Model
 from fts_converters.passes.contract import Pass, Refusal
 
 LOWERINGS: Mapping[str, tuple[tuple[str, Pass], ...]] = {
     # onnxruntime has no integer ConvTranspose on CPU, but an integer Conv.
-    "cpu-int8": (("conv_transpose_to_conv", conv_transpose_to_conv),),
+    "cpu-int8": (
+        ("conv_transpose_to_conv", conv_transpose_to_conv),
+        # nor a kernel for GroupNormalization, but one for InstanceNormalization.
+        ("group_norm_to_instance_norm", group_norm_to_instance_norm),
+    ),
 }
 
 

@@ -81,10 +81,12 @@ def finish(graph: gs.Graph) -> None:
 
 
 class TensorNames:
-    """Gives names that no tensor of the graph has; made once a pass, because it looks at all of them."""
+    """Gives names that no tensor of the graph or of a subgraph has; made once a pass, because it looks at all of them."""
 
     def __init__(self, graph: gs.Graph) -> None:
         self._taken = set(graph.tensors(check_duplicates=False))
+        for inner in graph.subgraphs(recursive=True):
+            self._taken.update(inner.tensors(check_duplicates=False))
 
     def unused(self, stem: str) -> str:
         """`stem`, or `stem#2`, `stem#3` … when that is taken."""

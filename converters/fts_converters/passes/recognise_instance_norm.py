@@ -19,7 +19,7 @@ from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
 from fts_converters.passes.graph_reading import constant, label, static_shape
-from fts_converters.passes.spelled_norm import SpelledNorm, find_affine, find_spelled_norm
+from fts_converters.passes.spelled_norm import Affine, SpelledNorm, find_affine, find_spelled_norm
 
 
 def recognise_instance_norm(model: Model) -> PassResult:
@@ -30,8 +30,8 @@ def recognise_instance_norm(model: Model) -> PassResult:
     is_changed = False
     for node in list(graph.nodes):
         norm = find_spelled_norm(graph, node, model.opset)
-        if norm is None:
-            continue
+        if norm is None or isinstance(norm, str):
+            continue  # `recognise_layer_norm` has said why
         shape = norm.data.shape
         if shape is None or len(shape) < 3 or norm.axes != tuple(range(2, len(shape))):
             continue
@@ -52,20 +52,32 @@ def _replace(graph: gs.Graph, norm: SpelledNorm, channels: int, names: TensorNam
     """Returns the reason when it was left alone."""
     if norm.data.dtype != np.float32:
         return f"its type is {norm.data.dtype}, and InstanceNormalization is recognised in float32 only"
-    affine = find_affine(graph, norm.last, lambda t: _is_per_channel(t, norm, channels))
+    axes = len(norm.data.shape)
+    affine = find_affine(graph, norm, lambda t: is_per_channel(t, axes, channels))
+    if isinstance(affine, str):
+        return affine
+    if norm.gain != 1.0 and affine.scale is not None and constant(affine.scale) is None:
+        if norm.scale is not None:
+            return "its variance has a factor, and its scale is computed"
+        affine = Affine(scale=None, bias=None, last=norm.last)  # they stay behind the norm
     stem = norm.last.outputs[0].name
-    ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
-    scale = (
-        names.constant(f"{stem}_scale", ones) if affine.scale is None else _vector(affine.scale, channels, names, graph)
-    )
+    if affine.scale is None or norm.gain != 1.0:
+        value = constant(affine.scale)
+        factors = np.ones(channels) if value is None else np.broadcast_to(value.reshape(-1), (channels,))
+        scale = names.constant(f"{stem}_scale", (factors * norm.gain).astype(np.float32))
+    else:
+        scale = per_channel_vector(affine.scale, channels, names, graph)
+    zeros = np.zeros(channels, np.float32)
     bias = (
-        names.constant(f"{stem}_bias", zeros) if affine.bias is None else _vector(affine.bias, channels, names, graph)
+        names.constant(f"{stem}_bias", zeros)
+        if affine.bias is None
+        else per_channel_vector(affine.bias, channels, names, graph)
     )
     replace_by(graph, affine.last, "InstanceNormalization", [norm.data, scale, bias], {"epsilon": norm.epsilon})
     return ""
 
 
-def _is_per_channel(tensor: gs.Tensor, norm: SpelledNorm, channels: int) -> bool:
+def is_per_channel(tensor: gs.Tensor, axes: int, channels: int) -> bool:
     """One value a channel when broadcast against (N, C, ...): (1, C, 1, 1), (C, 1, 1), or a single number."""
     shape = static_shape(tensor)
     value = constant(tensor)
@@ -74,12 +86,11 @@ def _is_per_channel(tensor: gs.Tensor, norm: SpelledNorm, channels: int) -> bool
     if shape is None:
         return False
     if math.prod(shape) == 1:
-        return value is not None and len(shape) <= len(norm.data.shape)
-    spatial = len(norm.data.shape) - 2
-    return shape in ((1, channels, *[1] * spatial), (channels, *[1] * spatial))
+        return value is not None and len(shape) <= axes
+    return shape in ((1, channels, *[1] * (axes - 2)), (channels, *[1] * (axes - 2)))
 
 
-def _vector(tensor: gs.Tensor, channels: int, names: TensorNames, graph: gs.Graph) -> gs.Tensor:
+def per_channel_vector(tensor: gs.Tensor, channels: int, names: TensorNames, graph: gs.Graph) -> gs.Tensor:
     """The tensor as (C,)."""
     value = constant(tensor)
     if value is not None:
