@@ -55,6 +55,9 @@ def recognise_attention(model: Model) -> PassResult:
     is_changed = False
     for node in list(graph.nodes):
         found = _match(graph, node)
+        if isinstance(found, str):
+            refusals.append(Refusal(node=label(node), reason=found))
+            continue
         if found is None or id(found.nodes[-1]) not in own:
             continue
         reason = _obstacle(found)
@@ -72,14 +75,15 @@ def recognise_attention(model: Model) -> PassResult:
     return PassResult(is_changed=is_changed, refusals=tuple(refusals))
 
 
-def _match(graph: gs.Graph, softmax: gs.Node) -> SpelledAttention | None:
+def _match(graph: gs.Graph, softmax: gs.Node) -> SpelledAttention | str | None:
     if softmax.op != "Softmax" or softmax.domain:
         return None
     axes = rank(softmax.inputs[0])
-    last = only_reader(graph, softmax.outputs[0])
     if axes is None or int(softmax.attrs.get("axis", -1)) not in (-1, axes - 1):
         return None
-    if last is None or last.op != "MatMul" or last.domain or last.inputs[0] is not softmax.outputs[0]:
+    weights = softmax.outputs[0]
+    last = next((n for n in weights.outputs if n.op == "MatMul" and not n.domain and n.inputs[0] is weights), None)
+    if last is None:
         return None
     scores, mask = _inner(graph, softmax.inputs[0]), None
     plus = producer(scores, "Add")
@@ -92,6 +96,8 @@ def _match(graph: gs.Graph, softmax: gs.Node) -> SpelledAttention | None:
     if behind is None:
         return None
     product, scale = behind
+    if only_reader(graph, weights) is not last:
+        return f"attention ({label(product)}, {label(softmax)}, {label(last)}): its weights are read by others too"
     query, q_factor = _unscaled(graph, product.inputs[0])
     key, k_factor = _unscaled(graph, product.inputs[1])
     return SpelledAttention(

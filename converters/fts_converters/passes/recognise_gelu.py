@@ -19,16 +19,16 @@ from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
 from fts_converters.passes.graph_editing import finish, replace_by
 from fts_converters.passes.graph_reading import label
-from fts_converters.passes.polynomial import are_inner, find_reader, find_source
+from fts_converters.passes.polynomial import Terms, are_inner, find_reader, find_source
 
 GELU_OPSET = 20
 # The gate's operator, what it is taken of as a polynomial of x, and the attribute that says so.
-GATES = (
+GATES: tuple[tuple[str, Terms, str], ...] = (
     ("Erf", {(1,): math.sqrt(0.5)}, "none"),
     ("Tanh", {(1,): math.sqrt(2 / math.pi), (3,): math.sqrt(2 / math.pi) * 0.044715}, "tanh"),
 )
 # Of x and the gate.
-GELU = {(1, 0): 0.5, (1, 1): 0.5}
+GELU: Terms = {(1, 0): 0.5, (1, 1): 0.5}
 
 
 def recognise_gelu(model: Model) -> PassResult:

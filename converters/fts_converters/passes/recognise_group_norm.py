@@ -27,7 +27,7 @@ from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
 from fts_converters.passes.graph_reading import constant, label, only_reader, producer, static_shape
-from fts_converters.passes.recognise_instance_norm import is_per_channel, per_channel_vector
+from fts_converters.passes.norm_parameters import is_per_channel, per_channel_vector
 from fts_converters.passes.spelled_norm import SpelledNorm, find_affine, find_spelled_norm
 
 FIRST_OPSET = 21

@@ -5,12 +5,10 @@
 Engines know the operator and run it in one pass; spelled out it is eight to ten passes over memory, and quantizers put
 a grid between each of them. Requires: rank 3 or more, known channel count, gamma and beta one value a channel (constants,
 or tensors (C,), (1, C, 1, 1) computed from other inputs). Does *not* touch a norm whose inner values (mean, deviation)
-are read by others: they would have to be computed again.
+are read by others: they would have to be computed again. Constants per channel behind the operator go into its own.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import onnx_graphsurgeon as gs
@@ -18,7 +16,8 @@ import onnx_graphsurgeon as gs
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
-from fts_converters.passes.graph_reading import constant, label, static_shape
+from fts_converters.passes.graph_reading import constant, label, only_reader, rank
+from fts_converters.passes.norm_parameters import is_along_last_axes, is_per_channel, per_channel_vector
 from fts_converters.passes.spelled_norm import Affine, SpelledNorm, find_affine, find_spelled_norm
 
 
@@ -29,6 +28,9 @@ def recognise_instance_norm(model: Model) -> PassResult:
     refusals = []
     is_changed = False
     for node in list(graph.nodes):
+        if node.op == "InstanceNormalization" and not node.domain:
+            is_changed |= _absorb(graph, node, names)
+            continue
         norm = find_spelled_norm(graph, node, model.opset)
         if norm is None or isinstance(norm, str):
             continue  # `recognise_layer_norm` has said why
@@ -38,6 +40,8 @@ def recognise_instance_norm(model: Model) -> PassResult:
         if not isinstance(shape[1], int):
             refusals.append(Refusal(node=label(node), reason="its channel count is not known"))
             continue
+        if _is_layer_norm(graph, norm):
+            continue
         reason = _replace(graph, norm, int(shape[1]), names)
         if reason:
             refusals.append(Refusal(node=label(node), reason=reason))
@@ -46,6 +50,39 @@ def recognise_instance_norm(model: Model) -> PassResult:
     if is_changed:
         finish(graph)
     return PassResult(is_changed=is_changed, refusals=tuple(refusals))
+
+
+def _is_layer_norm(graph: gs.Graph, norm: SpelledNorm) -> bool:
+    """Over the last of three axes, with parameters along it: a LayerNormalization, be it of a newer opset."""
+    shape = norm.data.shape
+    if len(shape) != 3 or not isinstance(shape[2], int):
+        return False
+    affine = find_affine(graph, norm, lambda t: is_along_last_axes(t, (shape[2],)))
+    return not isinstance(affine, str) and (affine.scale is not None or affine.bias is not None)
+
+
+def _absorb(graph: gs.Graph, node: gs.Node, names: TensorNames) -> bool:
+    """Constants per channel behind the operator go into its own."""
+    scale, bias = constant(node.inputs[1]), constant(node.inputs[2])
+    reader = only_reader(graph, node.outputs[0])
+    axes = rank(node.inputs[0])
+    if scale is None or bias is None or axes is None or reader is None or reader.op not in ("Mul", "Add"):
+        return False
+    if reader.domain or scale.dtype != np.float32 or not any(reader is n for n in graph.nodes):
+        return False
+    other = reader.inputs[1] if reader.inputs[0] is node.outputs[0] else reader.inputs[0]
+    value = constant(other)
+    if value is None or not is_per_channel(other, axes, scale.size):
+        return False
+    value = value.reshape(-1)
+    if reader.op == "Mul":
+        scale, bias = scale * value, bias * value
+    else:
+        bias = bias + value
+    stem = reader.outputs[0].name
+    inputs = [node.inputs[0], names.constant(f"{stem}_scale", scale), names.constant(f"{stem}_bias", bias)]
+    replace_by(graph, reader, "InstanceNormalization", inputs, node.attrs)
+    return True
 
 
 def _replace(graph: gs.Graph, norm: SpelledNorm, channels: int, names: TensorNames) -> str:
@@ -75,31 +112,3 @@ def _replace(graph: gs.Graph, norm: SpelledNorm, channels: int, names: TensorNam
     )
     replace_by(graph, affine.last, "InstanceNormalization", [norm.data, scale, bias], {"epsilon": norm.epsilon})
     return ""
-
-
-def is_per_channel(tensor: gs.Tensor, axes: int, channels: int) -> bool:
-    """One value a channel when broadcast against (N, C, ...): (1, C, 1, 1), (C, 1, 1), or a single number."""
-    shape = static_shape(tensor)
-    value = constant(tensor)
-    if value is not None:
-        shape = value.shape
-    if shape is None:
-        return False
-    if math.prod(shape) == 1:
-        return value is not None and len(shape) <= axes
-    return shape in ((1, channels, *[1] * (axes - 2)), (channels, *[1] * (axes - 2)))
-
-
-def per_channel_vector(tensor: gs.Tensor, channels: int, names: TensorNames, graph: gs.Graph) -> gs.Tensor:
-    """The tensor as (C,)."""
-    value = constant(tensor)
-    if value is not None:
-        flat = np.broadcast_to(value.reshape(-1), (channels,)) if value.size == 1 else value.reshape(-1)
-        return names.constant(f"{tensor.name}_vector", flat.astype(np.float32))
-    maker = tensor.inputs[0] if len(tensor.inputs) == 1 else None
-    if maker is not None and maker.op == "Reshape" and static_shape(maker.inputs[0]) == (channels,):
-        return maker.inputs[0]
-    vector = names.variable(f"{tensor.name}_vector", tensor, [channels])
-    target = names.constant(f"{tensor.name}_vector_shape", np.array([channels], np.int64))
-    graph.nodes.append(gs.Node(op="Reshape", name=vector.name, inputs=[tensor, target], outputs=[vector]))
-    return vector

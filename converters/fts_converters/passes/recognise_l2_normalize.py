@@ -1,4 +1,4 @@
-"""Division by the L2 norm, however it is spelled, becomes ReduceL2 -> (Max or Clip) -> Div; LpNormalization where that is the same.
+"""Division by an L2 norm, however it is spelled, becomes ReduceL2 -> (Max or Clip) -> Div, or LpNormalization where exact.
 
     x / max(||x||, eps)     Sqrt(ReduceSum(x x)) -> ReduceL2;  x * (1 / n) -> x / n;  an Expand of the norm goes
     x / sqrt(sum x^2 + eps) ReduceSum(x x) -> ReduceSumSquare, else as it came

@@ -9,17 +9,14 @@ forms that look like one are reported here for all recognisers of norms.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
 from fts_converters.passes.graph_reading import constant, label
-from fts_converters.passes.recognise_instance_norm import is_per_channel
+from fts_converters.passes.norm_parameters import along_last_axes, is_along_last_axes, is_per_channel
 from fts_converters.passes.spelled_norm import Affine, SpelledNorm, find_affine, find_spelled_norm
 
 FIRST_OPSET = 17
@@ -66,7 +63,7 @@ def _replace(graph: gs.Graph, norm: SpelledNorm, names: TensorNames, opset: int,
     if not all(isinstance(s, int) for s in sizes):
         return Refusal(node=node, reason="the sizes it normalises over are not known")
     shape = tuple(int(s) for s in sizes)
-    affine = find_affine(graph, norm, lambda t: is_parameter(t, shape))
+    affine = find_affine(graph, norm, lambda t: is_along_last_axes(t, shape))
     if isinstance(affine, str):
         return Refusal(node=node, reason=affine)
     if len(norm.data.shape) == 3 and norm.axes == (2,) and affine.scale is None and affine.bias is None:
@@ -79,10 +76,10 @@ def _replace(graph: gs.Graph, norm: SpelledNorm, names: TensorNames, opset: int,
         reason = f"LayerNormalization exists from opset {FIRST_OPSET} on, the net has {opset}"
         return Refusal(node=node, reason=reason, needs_opset=FIRST_OPSET)
     stem = norm.last.outputs[0].name
-    scale = np.ones(shape, np.float32) if affine.scale is None else filled(affine.scale, shape)
+    scale = np.ones(shape, np.float32) if affine.scale is None else along_last_axes(affine.scale, shape)
     inputs = [norm.data, names.constant(f"{stem}_scale", (scale * norm.gain).astype(np.float32))]
     if affine.bias is not None:
-        inputs.append(names.constant(f"{stem}_bias", filled(affine.bias, shape)))
+        inputs.append(names.constant(f"{stem}_bias", along_last_axes(affine.bias, shape)))
     attrs = {"axis": norm.axes[0] - len(norm.data.shape), "epsilon": norm.epsilon}
     replace_by(graph, affine.last, "LayerNormalization", inputs, attrs)
     return None
@@ -92,24 +89,3 @@ def _is_by_channel(affine: Affine, axes: int, channels: int) -> bool:
     given = [t for t in (affine.scale, affine.bias) if t is not None]
     sizes = [v.size for t in given if (v := constant(t)) is not None]
     return max(sizes, default=1) > 1 and all(is_per_channel(t, axes, channels) for t in given)
-
-
-def is_parameter(tensor: gs.Tensor, shape: tuple[int, ...]) -> bool:
-    """A constant that broadcasts to the normalised axes alone."""
-    value = constant(tensor)
-    if value is None or value.dtype != np.float32:
-        return False
-    trimmed = value.shape
-    while len(trimmed) > len(shape) and trimmed[0] == 1:
-        trimmed = trimmed[1:]
-    if len(trimmed) > len(shape):
-        return False
-    return all(a in (1, b) for a, b in zip(trimmed[::-1], shape[::-1], strict=False))
-
-
-def filled(tensor: gs.Tensor, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    value = constant(tensor)
-    assert value is not None
-    while value.ndim > len(shape):
-        value = value[0]
-    return np.array(np.broadcast_to(value, shape))

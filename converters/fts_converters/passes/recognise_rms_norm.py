@@ -1,6 +1,6 @@
 """A root-mean-square norm that is spelled out becomes one RMSNormalization, from opset 23 on.
 
-    y = x / sqrt(k mean(x^2) + eps) * gamma      over axes k..last
+    y = x / sqrt(mean(x^2) + eps) * gamma      over axes k..last
 
 Requires: float32, known sizes of the normalised axes, gamma a constant of exactly those sizes. An older net keeps the
 spelling, and it is reported: no engine of this version reads opset 23, so the net is not raised to it.
@@ -17,13 +17,14 @@ from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
 from fts_converters.passes.graph_reading import label, static_shape
+from fts_converters.passes.norm_parameters import along_last_axes, is_along_last_axes
 from fts_converters.passes.polynomial import are_inner
-from fts_converters.passes.recognise_layer_norm import filled, is_parameter
 from fts_converters.passes.spelled_norm import (
     ROUNDING,
     SpelledNorm,
     factor_and_parameter,
     find_affine,
+    read_centred,
     read_means,
     square_base,
 )
@@ -64,16 +65,17 @@ def _match(graph: gs.Graph, last: gs.Node, opset: int) -> SpelledNorm | None:
                 continue
             for mean in read_means(root.variance, opset):
                 base = square_base(mean)
-                if base is None or base[0] is not data or mean.is_reshaped or mean.factor <= 0:
+                if base is None or base[0] is not data or mean.is_reshaped or abs(mean.factor - 1) > ROUNDING:
                     continue
+                if any(c.axes == mean.axes for c in read_centred(data, opset)):
+                    continue  # the half of another norm, which `recognise_layer_norm` reports
                 if not are_inner(graph, last, (last, *above, *root.nodes, *mean.nodes, *base[1])):
                     continue
-                factor = 1.0 if abs(mean.factor - 1) <= ROUNDING else mean.factor
                 return SpelledNorm(
                     data=data,
                     axes=mean.axes,
-                    epsilon=root.epsilon / factor,
-                    gain=factor**-0.5,
+                    epsilon=root.epsilon,
+                    gain=1.0,
                     scale=scale,
                     bias=None,
                     last=last,
@@ -91,7 +93,7 @@ def _replace(graph: gs.Graph, norm: SpelledNorm, names: TensorNames, opset: int)
         reason = f"a root-mean-square norm of type {norm.data.dtype}: it is recognised in float32 only"
         return Refusal(node=node, reason=reason)
     sizes = shape[norm.axes[0] :]
-    affine = find_affine(graph, norm, lambda t: is_parameter(t, sizes))
+    affine = find_affine(graph, norm, lambda t: is_along_last_axes(t, sizes))
     if isinstance(affine, str):
         return Refusal(node=node, reason=f"a root-mean-square norm: {affine}")
     if opset < FIRST_OPSET:
@@ -99,8 +101,8 @@ def _replace(graph: gs.Graph, norm: SpelledNorm, names: TensorNames, opset: int)
         return Refusal(node=node, reason=reason, needs_opset=FIRST_OPSET)
     # A bias stays behind it: the operator has none.
     last = norm.last if affine.scale is None or norm.scale is not None else norm.last.outputs[0].outputs[0]
-    value = np.ones(sizes, np.float32) if affine.scale is None else filled(affine.scale, sizes)
-    scale = names.constant(f"{norm.last.outputs[0].name}_scale", (value * norm.gain).astype(np.float32))
+    value = np.ones(sizes, np.float32) if affine.scale is None else along_last_axes(affine.scale, sizes)
+    scale = names.constant(f"{norm.last.outputs[0].name}_scale", value)
     attrs = {"axis": norm.axes[0] - len(shape), "epsilon": norm.epsilon}
     replace_by(graph, last, "RMSNormalization", [norm.data, scale], attrs)
     return None

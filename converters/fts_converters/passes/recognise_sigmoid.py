@@ -19,12 +19,20 @@ from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
 from fts_converters.passes.graph_reading import label, only_reader, producer, rank, scalar
-from fts_converters.passes.polynomial import are_inner, find_reader, find_source, is_near, linear_sources, polynomial
+from fts_converters.passes.polynomial import (
+    Terms,
+    are_inner,
+    find_reader,
+    find_source,
+    is_near,
+    linear_sources,
+    polynomial,
+)
 from fts_converters.passes.value_clamp import find_clamp
 
 # exp overflows above ln(max): 88.7 in float32, 709 in float64, 11.09 in float16 (IEEE 754).
 GREATEST_EXPONENT = {np.dtype(t): float(np.log(float(np.finfo(t).max))) for t in (np.float16, np.float32, np.float64)}
-ONE_PLUS = {(0,): 1.0, (1,): 1.0}
+ONE_PLUS: Terms = {(0,): 1.0, (1,): 1.0}
 
 
 def recognise_sigmoid(model: Model) -> PassResult:

@@ -292,7 +292,7 @@ def _quotient(graph: gs.Graph, last: gs.Node, opset: int) -> SpelledNorm | str |
 def _numerators(tensor: gs.Tensor, opset: int) -> Iterator[tuple[Centred, gs.Tensor | None, Nodes]]:
     """x - m, or its product with something else."""
     is_centred = False
-    for centred in _read_centred(tensor, opset):
+    for centred in read_centred(tensor, opset):
         if not centred.is_negative:
             is_centred = True
             yield centred, None, ()
@@ -300,7 +300,7 @@ def _numerators(tensor: gs.Tensor, opset: int) -> Iterator[tuple[Centred, gs.Ten
     if is_centred or product is None or len(product.inputs) != 2:
         return
     for first, second in (product.inputs, product.inputs[::-1]):
-        for centred in _read_centred(first, opset):
+        for centred in read_centred(first, opset):
             if not centred.is_negative:
                 yield centred, second, (product,)
 
@@ -373,7 +373,7 @@ def _norm(
         base = square_base(variance)
         if base is None or variance.factor <= 0:
             continue
-        for again in _read_centred(base[0], opset):
+        for again in read_centred(base[0], opset):
             over = _axes_of_reduction(variance, again.data)
             if over is None or over != again.axes or _axes_through(again.data, over, centred.data) != centred.axes:
                 continue
@@ -395,7 +395,8 @@ def _norm(
     return None
 
 
-def _read_centred(tensor: gs.Tensor, opset: int) -> Iterator[Centred]:
+def read_centred(tensor: gs.Tensor, opset: int) -> Iterator[Centred]:
+    """The ways in which a tensor is something less its mean."""
     node = _maker(tensor)
     if node is None or node.op not in ("Sub", "Add") or len(node.inputs) != 2:
         return
@@ -498,7 +499,7 @@ def _why_not(tensor: gs.Tensor, centred: Centred, opset: int) -> str | None:
         return "a norm whose variance is mean(x^2) - mean^2, which cancels: left as it came" if is_difference else None
     spread = next((m for m in read_means(value, opset) if square_base(m) is not None), None)
     base = square_base(spread) if spread is not None else None
-    if base is None or not any(c.data is centred.data for c in _read_centred(base[0], opset)):
+    if base is None or not any(c.data is centred.data for c in read_centred(base[0], opset)):
         return None
     if is_outside:
         return "a norm that adds epsilon to the deviation, not to the variance: no operator does"
