@@ -99,7 +99,7 @@ class TensorNames:
 
     def constant(self, stem: str, values: npt.NDArray[Any]) -> gs.Constant:
         """A new initializer."""
-        return gs.Constant(self.unused(stem), np.ascontiguousarray(values))
+        return gs.Constant(self.unused(stem), np.asarray(values, order="C"))
 
     def variable(self, stem: str, like: gs.Tensor, shape: Any = None) -> gs.Variable:
         """A new tensor of another's type."""
