@@ -18,7 +18,7 @@ import onnx_graphsurgeon as gs
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
-from fts_converters.passes.graph_reading import label, only_reader, producer, rank, scalar
+from fts_converters.passes.graph_reading import constant, label, only_reader, producer, rank, scalar
 from fts_converters.passes.polynomial import (
     Terms,
     are_inner,
@@ -103,8 +103,8 @@ def _sum_with_exp(graph: gs.Graph, exp: gs.Node, own: set[int], names: TensorNam
 
 
 def _has_no_more_axes(number: gs.Tensor, tensor: gs.Tensor) -> bool:
-    axes = rank(tensor)
-    return len(number.shape) <= (axes or 0)
+    value = constant(number)
+    return value is not None and value.ndim <= (rank(tensor) or 0)
 
 
 def _is_quotient_of(total: gs.Tensor, exponential: gs.Tensor) -> bool:
