@@ -16,7 +16,7 @@ from fts_converters.load import load_model
 from fts_converters.macs import macs_of
 from fts_converters.model import tensor_specs
 from fts_converters.parse_shape import parse_shape
-from fts_converters.passes import clean
+from fts_converters.passes import RAISE_OPSET, clean
 from fts_converters.quantize.graph_index import GraphIndex, attributes_of
 from fts_converters.request import PreprocessingFlags
 from fts_converters.warnings_log import WarningLog
@@ -100,7 +100,7 @@ def _print(facts: dict[str, Any], *, nodes: bool) -> None:
     if facts.get("opset_after", facts["opset"]) != facts["opset"]:
         print(f"opset      {facts['opset']} -> {facts['opset_after']}, for operators that are newer")
     for record in facts.get("passes", []):
-        if record["is_changed"]:
+        if record["is_changed"] and record["name"] != RAISE_OPSET:
             print(f"pass       {record['name']}: {-record['nodes_removed']:+d} nodes")
         for refusal in record["refusals"]:
             print(f"left       {record['name']}: {refusal['node']}: {refusal['reason']}")

@@ -292,3 +292,16 @@ def test_what_is_no_norm_stays(body, bench):
     model = bench.model(net)
     clean(model)
     assert [n.op for n in model.graph.nodes] == [n.op_type for n in net.graph.node]
+
+
+@pytest.mark.parametrize("body", [MEAN + " s=Sqrt(e) n=Div(d,s)", "n=InstanceNormalization(x,c,c)"])
+def test_a_scale_in_a_branch_is_none_of_the_norm(body, bench):
+    text = f"""g ({IMAGE} x, bool f) => ({IMAGE} y) {{ {body} y=If(f)<
+        then_branch=t () => ({IMAGE} p) {{ p=Mul(n,g) }}, else_branch=u () => ({IMAGE} q) {{ q=Neg(x) }}> }}"""
+    given = {"eps": EPS["eps"], "g": GAMMA["g"]} if "eps" in body else {"c": noise(4), "g": GAMMA["g"]}
+    net = bench.net(text, 17, **given)
+    model = bench.model(net)
+    clean(model)
+    assert sorted(n.op for n in model.graph.nodes) == ["If", "InstanceNormalization"]
+    x = {"x": noise(2, 4, 6, 6), "f": np.array(True)}
+    np.testing.assert_allclose(run_plain(model.to_proto(), x)[0], run_plain(net, x)[0], atol=1e-5)
