@@ -3,7 +3,8 @@
 From 13 to 21 operators gained types, optional inputs, and attributes whose default is what they did before; `RULES` holds
 the few that changed otherwise, each with the opset it changed in. onnx's version converter makes the same changes on a
 serialized copy: not above 2 GiB, with a new name given twice where branches need one (onnx 1.23), and the graph whose
-tensors the passes hold would be another one. The tests compare the two, and check operator by operator that no other change stands between the schemas of 13 and 21.
+tensors the passes hold would be another one. The tests compare the two, and check operator by operator that no other
+change stands between the schemas of 13 and 21.
 
 Ensures: the same function, or an unchanged graph and the nodes that stand in the way. Does *not* touch operators of other
 domains, and does not lower an opset.

@@ -297,7 +297,7 @@ def test_what_is_no_norm_stays(body, bench):
 @pytest.mark.parametrize("body", [MEAN + " s=Sqrt(e) n=Div(d,s)", "n=InstanceNormalization(x,c,c)"])
 def test_a_scale_in_a_branch_is_none_of_the_norm(body, bench):
     text = f"""g ({IMAGE} x, bool f) => ({IMAGE} y) {{ {body} y=If(f)<
-        then_branch=t () => ({IMAGE} p) {{ p=Mul(n,g) }}, else_branch=u () => ({IMAGE} q) {{ q=Neg(x) }}> }}"""
+        then_branch=t () => ({IMAGE} p) {{ p=Mul(n,g) }}, else_branch=u () => ({IMAGE} w) {{ w=Neg(x) }}> }}"""
     given = {"eps": EPS["eps"], "g": GAMMA["g"]} if "eps" in body else {"c": noise(4), "g": GAMMA["g"]}
     net = bench.net(text, 17, **given)
     model = bench.model(net)
