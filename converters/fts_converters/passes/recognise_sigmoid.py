@@ -2,12 +2,13 @@
 
     1 / (1 + exp(-x)) = Sigmoid(x),   n / (1 + exp(-x)) = n Sigmoid(x),   0.5 tanh(0.5 x) + 0.5 = Sigmoid(x)
     max(x, 0) + log(1 + exp(-|x|)) = Softplus(x),   tanh(log(1 + exp(x))) = tanh(Softplus(x))
+    where(a x > t, x, Softplus(a x) / a) = Softplus(a x) / a,  t >= 17     (PyTorch's, t = 20)
 
 Where exp(-x) overflows, the quotient is 0, as Sigmoid is. Does *not* recognise log(1 + exp(x)) for other readers, nor
 exp(x) / (1 + exp(x)): above 88.7 they give infinity and NaN in float32, where the operators give x and 1. Those are
 reported, unless x is known to stay below.
 
-Source: ONNX operator specification, Sigmoid and Softplus.
+Source: ONNX operator specification, Sigmoid and Softplus; torch.nn.Softplus (threshold).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
-from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
+from fts_converters.passes.graph_editing import TensorNames, bypass, finish, replace_by
 from fts_converters.passes.graph_reading import constant, label, only_reader, producer, rank, scalar
 from fts_converters.passes.polynomial import (
     Terms,
@@ -32,6 +33,8 @@ from fts_converters.passes.value_clamp import find_clamp
 
 # exp overflows above ln(max): 88.7 in float32, 709 in float64, 11.09 in float16 (IEEE 754).
 GREATEST_EXPONENT = {np.dtype(t): float(np.log(float(np.finfo(t).max))) for t in (np.float16, np.float32, np.float64)}
+# Softplus(x) = x + log(1 + exp(-x)): above it the summand is below half an ulp of x in float32, exp(-17) = 4.1e-8 < 17 * 2^-25.
+LEAST_THRESHOLD = 17.0
 ONE_PLUS: Terms = {(0,): 1.0, (1,): 1.0}
 
 
@@ -47,6 +50,8 @@ def recognise_sigmoid(model: Model) -> PassResult:
             continue
         if node.op == "Exp":
             outcome = _sum_with_exp(graph, node, own, names)
+        elif node.op == "Where":
+            outcome = _drop_threshold(graph, node)
         elif node.op == "Tanh":
             outcome = _sigmoid_by_tanh(graph, node, own)
         else:
@@ -57,6 +62,23 @@ def recognise_sigmoid(model: Model) -> PassResult:
     if is_changed:
         finish(graph)
     return PassResult(is_changed=is_changed, refusals=tuple(refusals))
+
+
+def _drop_threshold(graph: gs.Graph, node: gs.Node) -> bool:
+    """Let a Softplus give the values above the threshold too, which are the same in float32."""
+    greater = producer(node.inputs[0], "Greater")
+    source, result = node.inputs[1], node.inputs[2]
+    if greater is None or source.dtype != np.float32 or (scalar(greater.inputs[1]) or 0.0) < LEAST_THRESHOLD:
+        return False
+    argument = greater.inputs[0]
+    softplus = next((r for r in argument.outputs if r.op == "Softplus" and not r.domain), None)
+    if softplus is None or not _has_no_more_axes(greater.inputs[1], argument):
+        return False
+    inside, outside = polynomial(argument, [source]), polynomial(result, [softplus.outputs[0]])
+    factor = inside.terms.get((1,), 0.0) if inside is not None else 0.0
+    if factor <= 0 or not is_near(inside, {(1,): factor}) or not is_near(outside, {(1,): 1.0 / factor}):
+        return False
+    return bypass(graph, node, result)
 
 
 def _sigmoid_by_tanh(graph: gs.Graph, tanh: gs.Node, own: set[int]) -> bool:

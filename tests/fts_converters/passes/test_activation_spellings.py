@@ -166,6 +166,24 @@ def test_softplus_of_what_is_limited(bench):
 
 
 @pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("c=Greater(x,twenty) z=Softplus(x) y=Where(c,x,z)", ["Softplus"]),
+        ("w=Mul(x,u) c=Greater(w,twenty) z=Softplus(w) q=Div(z,u) y=Where(c,x,q)", ["Mul", "Softplus", "Div"]),
+        ("c=Greater(x,three) z=Softplus(x) y=Where(c,x,z)", ["Greater", "Softplus", "Where"]),
+    ],
+)
+def test_softplus_with_a_threshold(body, wanted, bench):
+    used = {k: v for k, v in {**NUMBERS, "twenty": N(20)}.items() if f",{k})" in body}
+    net = bench.net(f"g (float[1,20] x) => (float[1,20] y) {{ {body} }}", 17, **used)
+    model = bench.model(net)
+    clean(model)
+    assert sorted(n.op for n in model.graph.nodes) == sorted(wanted)
+    for x in (FAR, np.linspace(16, 24, 20, dtype=N)[None], np.linspace(0, 20, 20, dtype=N)[None]):
+        np.testing.assert_array_equal(run_plain(model.to_proto(), {"x": x})[0], run_plain(net, {"x": x})[0])
+
+
+@pytest.mark.parametrize(
     ("body", "reason"),
     [
         ("e=Exp(x) a=Add(e,o) y=Log(a)", "log(1 + exp(x)) is infinite where exp(x) overflows"),
