@@ -59,5 +59,5 @@ def _add(
 ) -> gs.Variable:
     """A new node's output, named after the node that it is a part of."""
     value = names.variable(f"{node.outputs[0].name}_{part}", node.outputs[0])
-    graph.nodes.append(gs.Node(op=op, name=f"{node.name}_{part}", inputs=inputs, outputs=[value]))
+    graph.nodes.append(gs.Node(op=op, name=value.name, inputs=inputs, outputs=[value]))
     return value

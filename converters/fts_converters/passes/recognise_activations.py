@@ -21,6 +21,7 @@ import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
+from fts_converters.passes.each_node import until_stable
 from fts_converters.passes.graph_editing import finish, replace_by
 from fts_converters.passes.graph_reading import label, only_reader, producer
 from fts_converters.passes.polynomial import are_inner, find_reader, linear_sources
@@ -53,6 +54,10 @@ class Found:
 
 def recognise_activations(model: Model) -> PassResult:
     """One operator for each group, found from the node that gates."""
+    return until_stable(_recognise, model)
+
+
+def _recognise(model: Model) -> PassResult:
     graph = model.graph
     own = {id(node) for node in graph.nodes}
     refusals: list[Refusal] = []

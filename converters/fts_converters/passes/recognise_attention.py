@@ -19,6 +19,7 @@ import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
+from fts_converters.passes.each_node import until_stable
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
 from fts_converters.passes.graph_reading import is_output, label, only_reader, producer, rank, scalar, static_shape
 
@@ -48,6 +49,10 @@ class SpelledAttention:
 
 def recognise_attention(model: Model) -> PassResult:
     """One Attention for each group."""
+    return until_stable(_recognise, model)
+
+
+def _recognise(model: Model) -> PassResult:
     graph = model.graph
     names = TensorNames(graph)
     own = {id(node) for node in graph.nodes}

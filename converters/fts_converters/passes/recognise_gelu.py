@@ -17,6 +17,7 @@ import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
+from fts_converters.passes.each_node import until_stable
 from fts_converters.passes.graph_editing import finish, replace_by
 from fts_converters.passes.graph_reading import label
 from fts_converters.passes.polynomial import Terms, are_inner, find_reader, find_source
@@ -33,6 +34,10 @@ GELU: Terms = {(1, 0): 0.5, (1, 1): 0.5}
 
 def recognise_gelu(model: Model) -> PassResult:
     """One Gelu for each group."""
+    return until_stable(_recognise, model)
+
+
+def _recognise(model: Model) -> PassResult:
     graph = model.graph
     own = {id(node) for node in graph.nodes}
     refusals: list[Refusal] = []

@@ -25,6 +25,7 @@ import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
+from fts_converters.passes.each_node import until_stable
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
 from fts_converters.passes.graph_reading import constant, label, only_reader, producer, static_shape
 from fts_converters.passes.norm_parameters import is_per_channel, per_channel_vector
@@ -60,6 +61,10 @@ class GroupNorm:
 
 def recognise_group_norm(model: Model) -> PassResult:
     """One operator for each group of nodes."""
+    return until_stable(_recognise, model)
+
+
+def _recognise(model: Model) -> PassResult:
     graph = model.graph
     names = TensorNames(graph)
     own = {id(node) for node in graph.nodes}

@@ -15,6 +15,7 @@ import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
+from fts_converters.passes.each_node import until_stable
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
 from fts_converters.passes.graph_reading import constant, label, only_reader, rank
 from fts_converters.passes.norm_parameters import is_along_last_axes, is_per_channel, per_channel_vector
@@ -23,6 +24,10 @@ from fts_converters.passes.spelled_norm import Affine, SpelledNorm, find_affine,
 
 def recognise_instance_norm(model: Model) -> PassResult:
     """One InstanceNormalization for each spelled-out one."""
+    return until_stable(_recognise, model)
+
+
+def _recognise(model: Model) -> PassResult:
     graph = model.graph
     names = TensorNames(graph)
     refusals = []

@@ -21,6 +21,7 @@ import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
+from fts_converters.passes.each_node import until_stable
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
 from fts_converters.passes.graph_reading import label, producer, rank, reduce_axes, scalar, static_shape
 from fts_converters.passes.polynomial import are_inner
@@ -57,6 +58,10 @@ class Division:
 
 def recognise_l2_normalize(model: Model) -> PassResult:
     """Shortens each spelling."""
+    return until_stable(_recognise, model)
+
+
+def _recognise(model: Model) -> PassResult:
     graph = model.graph
     names = TensorNames(graph)
     refusals = []

@@ -15,6 +15,7 @@ import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
+from fts_converters.passes.each_node import until_stable
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
 from fts_converters.passes.graph_reading import label, static_shape
 from fts_converters.passes.norm_parameters import along_last_axes, is_along_last_axes
@@ -34,6 +35,10 @@ FIRST_OPSET = 23
 
 def recognise_rms_norm(model: Model) -> PassResult:
     """One RMSNormalization for each group."""
+    return until_stable(_recognise, model)
+
+
+def _recognise(model: Model) -> PassResult:
     graph = model.graph
     names = TensorNames(graph)
     refusals = []

@@ -18,6 +18,7 @@ import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
+from fts_converters.passes.each_node import until_stable
 from fts_converters.passes.graph_editing import TensorNames, bypass, finish, replace_by
 from fts_converters.passes.graph_reading import constant, label, only_reader, producer, rank, scalar
 from fts_converters.passes.polynomial import (
@@ -40,6 +41,10 @@ ONE_PLUS: Terms = {(0,): 1.0, (1,): 1.0}
 
 def recognise_sigmoid(model: Model) -> PassResult:
     """One operator for each group."""
+    return until_stable(_recognise, model)
+
+
+def _recognise(model: Model) -> PassResult:
     graph = model.graph
     names = TensorNames(graph)
     own = {id(node) for node in graph.nodes}
