@@ -9,6 +9,7 @@ import pytest
 from tests.generators.run_plain import run_plain
 
 from fts_converters.passes import clean
+from fts_converters.passes.recognise_sigmoid import recognise_sigmoid
 
 N = np.float32
 # exp overflows in float32 above 88.7; -0.0, denormal results and both infinities' neighbourhoods are in it.
@@ -232,3 +233,12 @@ def test_a_number_of_more_axes_keeps_the_shape(bench):
     clean(model)
     x = {"x": np.array([-1, 0, 2], N)}
     np.testing.assert_allclose(run_plain(model.to_proto(), x)[0], run_plain(net, x)[0], rtol=1e-6)
+
+
+def test_a_group_that_only_a_dead_branch_kept_goes_in_the_same_run(bench):
+    """Random case 514: the logarithm was read by a Sigmoid that nobody read."""
+    body = STABLE + " n=Neg(l) e2=Exp(n) p2=Add(e2,o) dead=Reciprocal(p2)"
+    model = bench.model(bench.net(f"g (float[1,20] x) => (float[1,20] y) {{ {body} }}", 17, o=N(1)))
+    assert recognise_sigmoid(model).is_changed
+    assert [n.op for n in model.graph.nodes] == ["Softplus"]
+    assert not recognise_sigmoid(model).is_changed

@@ -305,3 +305,19 @@ def test_a_scale_in_a_branch_is_none_of_the_norm(body, bench):
     assert sorted(n.op for n in model.graph.nodes) == ["If", "InstanceNormalization"]
     x = {"x": noise(2, 4, 6, 6), "f": np.array(True)}
     np.testing.assert_allclose(run_plain(model.to_proto(), x)[0], run_plain(net, x)[0], atol=1e-5)
+
+
+def test_nodes_without_a_name_are_lowered_under_different_names(bench):
+    """Random case 1784: onnxruntime refuses two nodes of one name."""
+    text = f"""g ({IMAGE} x) => ({IMAGE} y) {{ a=GroupNormalization<num_groups=2>(x,c,c)
+        y=GroupNormalization<num_groups=4>(a,c,c) }}"""
+    net = bench.net(text, 21, c=noise(4, low=0.5, high=2))
+    model = bench.model(net)
+    for node in model.graph.nodes:
+        node.name = ""
+    assert group_norm_to_instance_norm(model).is_changed
+    x = {"x": noise(2, 4, 6, 6)}
+    expected = run_plain(net, x)[0]
+    np.testing.assert_allclose(
+        run_plain(model.to_proto(), x)[0], expected, atol=ROUNDING * float(np.abs(expected).max())
+    )
