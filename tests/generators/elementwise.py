@@ -182,7 +182,7 @@ EMITTERS = (
     Emitter(emit=prelu),
     Emitter(emit=sigmoid_family, weight=2.5),
     Emitter(emit=hard_swish, since=14),
-    Emitter(emit=mish, since=18),
+    Emitter(emit=mish, since=18, weight=2),
     Emitter(emit=gelu, since=20, weight=3),
     Emitter(emit=clip, weight=1.5),
     Emitter(emit=exp_log, weight=1.5),

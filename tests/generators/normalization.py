@@ -150,7 +150,7 @@ def cum_sum(b: Builder) -> Value:
 EMITTERS = (
     Emitter(emit=instance_norm, weight=1.5),
     Emitter(emit=layer_norm, since=17, weight=2),
-    Emitter(emit=group_norm, since=21, weight=4),
+    Emitter(emit=group_norm, since=21, weight=6),
     Emitter(emit=lp_normalization),
     Emitter(emit=lrn, weight=0.6),
     Emitter(emit=softmax, weight=2),

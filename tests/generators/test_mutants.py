@@ -14,7 +14,7 @@ from tests.generators.run_plain import run_plain
 from tests.generators.tolerance import tolerance
 
 SEEDS = 1500
-TRIES = 8
+TRIES = 16
 
 
 @cache
@@ -53,7 +53,7 @@ def test_a_wrong_rewrite_is_caught_on_generated_graphs(mutant: Mutant) -> None:
     verdicts = _verdicts(mutant)
     assert len(verdicts) >= 3, "the first seeds hardly hold what this rewrite goes wrong on"
     # some places are dead branches, or values where the two agree
-    assert sum(verdicts) >= max(1, len(verdicts) // 4), verdicts
+    assert sum(verdicts) >= max(1, len(verdicts) // 8), verdicts
 
 
 def test_there_are_at_least_25_mutants() -> None:

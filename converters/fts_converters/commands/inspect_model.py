@@ -20,7 +20,7 @@ from fts_converters.lower.unsupported import unsupported_nodes
 from fts_converters.macs import macs_of
 from fts_converters.model import Model, model_from_proto, tensor_specs
 from fts_converters.parse_shape import parse_shape
-from fts_converters.passes import clean
+from fts_converters.passes import RAISE_OPSET, clean
 from fts_converters.quantize.graph_index import GraphIndex, attributes_of
 from fts_converters.request import PreprocessingFlags
 from fts_converters.warnings_log import WarningLog
@@ -63,6 +63,7 @@ def inspect_model(args: argparse.Namespace) -> int:
             }
             for r in result.records
         ]
+        facts["opset_after"] = result.opset_after
         facts["after"] = _facts(GraphIndex(model.to_light().proto))
         if engine is not None:
             facts["engine"] = _engine_facts(model, engine)
@@ -135,8 +136,10 @@ def _print(facts: dict[str, Any], *, nodes: bool) -> None:
         )
         for op_type, count in sorted(part["operators"].items(), key=lambda item: (-item[1], item[0])):
             print(f"           {count:4d} {op_type}")
+    if facts.get("opset_after", facts["opset"]) != facts["opset"]:
+        print(f"opset      {facts['opset']} -> {facts['opset_after']}, for operators that are newer")
     for record in facts.get("passes", []):
-        if record["is_changed"]:
+        if record["is_changed"] and record["name"] != RAISE_OPSET:
             print(f"pass       {record['name']}: {-record['nodes_removed']:+d} nodes")
         for refusal in record["refusals"]:
             print(f"left       {record['name']}: {refusal['node']}: {refusal['reason']}")

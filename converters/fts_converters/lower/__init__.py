@@ -24,6 +24,7 @@ from fts_converters.lower.gather_to_slices import gather_to_slices
 from fts_converters.lower.gemm_to_matmul import gemm_to_matmul
 from fts_converters.lower.global_pool_to_reduce import global_pool_to_reduce
 from fts_converters.lower.grid_sample_to_gather import grid_sample_to_gather
+from fts_converters.lower.group_norm_to_instance_norm import group_norm_to_instance_norm
 from fts_converters.lower.group_norm_to_reductions import group_norm_to_reductions
 from fts_converters.lower.instance_norm_to_reductions import instance_norm_to_reductions
 from fts_converters.lower.layer_norm_to_reductions import layer_norm_to_reductions
@@ -57,6 +58,8 @@ LOWERINGS: Mapping[str, tuple[tuple[str, Lowering], ...]] = {
     "cpu-int8": (
         # onnxruntime has no integer ConvTranspose on CPU, but an integer Conv.
         ("conv_transpose_to_conv", conv_transpose_to_conv),
+        # nor a kernel for GroupNormalization, but one for InstanceNormalization.
+        ("group_norm_to_instance_norm", group_norm_to_instance_norm),
         ("products_to_matmul", products_to_matmul),
         ("widen_narrow_conv", widen_narrow_conv),  # its integer Conv wastes most of its time on few output channels
     ),

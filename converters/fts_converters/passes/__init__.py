@@ -6,7 +6,7 @@ and shapes; `tests/generators` and `tests/fts_converters/passes/test_laws.py` ho
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from fts.errors import UsageError
@@ -25,15 +25,23 @@ from fts_converters.passes.join_parts import join_parts
 from fts_converters.passes.merge_rearrangements import merge_rearrangements
 from fts_converters.passes.merge_transposes import merge_transposes
 from fts_converters.passes.name_nodes import name_nodes
+from fts_converters.passes.raise_opset import raise_opset
 from fts_converters.passes.recognise_activations import recognise_activations
+from fts_converters.passes.recognise_attention import recognise_attention
+from fts_converters.passes.recognise_gelu import recognise_gelu
+from fts_converters.passes.recognise_group_norm import recognise_group_norm
 from fts_converters.passes.recognise_instance_norm import recognise_instance_norm
+from fts_converters.passes.recognise_l2_normalize import recognise_l2_normalize
 from fts_converters.passes.recognise_layer_norm import recognise_layer_norm
 from fts_converters.passes.recognise_matmul import recognise_matmul
 from fts_converters.passes.recognise_pixel_shuffle import recognise_pixel_shuffle
+from fts_converters.passes.recognise_rms_norm import recognise_rms_norm
+from fts_converters.passes.recognise_sigmoid import recognise_sigmoid
 from fts_converters.passes.remove_dead_code import remove_dead_code
 from fts_converters.passes.resolve_sequences import resolve_sequences
 from fts_converters.passes.share_equal_subexpressions import share_equal_subexpressions
 from fts_converters.passes.unroll_loops import unroll_loops
+from fts_converters.upgrade_opset import NEWEST_OPSET
 
 DEFAULT_PASSES: tuple[tuple[str, Pass], ...] = (
     ("remove_dead_code", remove_dead_code),  # first: nothing below should look at what nobody reads
@@ -49,7 +57,13 @@ DEFAULT_PASSES: tuple[tuple[str, Pass], ...] = (
     ("share_equal_subexpressions", share_equal_subexpressions),  # likewise a mean that is computed twice
     ("recognise_layer_norm", recognise_layer_norm),  # over the last axes; leaves spatial ones to the next
     ("recognise_instance_norm", recognise_instance_norm),
-    ("recognise_activations", recognise_activations),
+    ("recognise_group_norm", recognise_group_norm),  # made of an instance norm
+    ("recognise_rms_norm", recognise_rms_norm),
+    ("recognise_l2_normalize", recognise_l2_normalize),
+    ("recognise_gelu", recognise_gelu),  # before the next, which reads a Tanh as a Sigmoid where it is no GELU
+    ("recognise_sigmoid", recognise_sigmoid),
+    ("recognise_activations", recognise_activations),  # made of Sigmoid and Softplus
+    ("recognise_attention", recognise_attention),
     ("recognise_pixel_shuffle", recognise_pixel_shuffle),
     ("recognise_matmul", recognise_matmul),
     ("fold_pad_into_conv", fold_pad_into_conv),
@@ -59,6 +73,8 @@ DEFAULT_PASSES: tuple[tuple[str, Pass], ...] = (
     ("drop_bias_before_norm", drop_bias_before_norm),  # behind the folds, which make biases
     ("name_nodes", name_nodes),  # last: every node that is left has a unique name for plan and report
 )
+# The step between two runs of the passes that is no pass: `clean` asks for it.
+RAISE_OPSET = "raise_opset"
 # A round may open the way for another (an If inlined, then folded); real nets need two, this is a stop, not a budget.
 MOST_ROUNDS = 8
 
@@ -82,10 +98,19 @@ class PassRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanResult:
-    """What cleaning did, pass by pass in the order of `DEFAULT_PASSES`."""
+    """What cleaning did.
+
+    Attributes:
+        is_changed: The graph is another one than before.
+        records: Pass by pass in the order of `DEFAULT_PASSES`; RAISE_OPSET behind them, where a pass asked for it.
+        opset_before: As the net came.
+        opset_after: Greater where an operator of a newer opset was recognised.
+    """
 
     is_changed: bool
     records: tuple[PassRecord, ...]
+    opset_before: int
+    opset_after: int
 
 
 def check_pass_names(skip: Collection[str], passes: tuple[tuple[str, Pass], ...] = DEFAULT_PASSES) -> None:
@@ -94,9 +119,10 @@ def check_pass_names(skip: Collection[str], passes: tuple[tuple[str, Pass], ...]
     Raises:
         UsageError: `skip` names no pass; the message lists them.
     """
-    unknown = sorted(set(skip) - {name for name, _ in passes})
+    known = [*(name for name, _ in passes), RAISE_OPSET]
+    unknown = sorted(set(skip) - set(known))
     if unknown:
-        raise UsageError(f"--skip-pass {unknown[0]}: there is no such pass; passes: {', '.join(n for n, _ in passes)}")
+        raise UsageError(f"--skip-pass {unknown[0]}: there is no such pass; passes: {', '.join(known)}")
 
 
 def clean(
@@ -104,20 +130,51 @@ def clean(
 ) -> CleanResult:
     """Run the passes in order, again and again until none changes anything.
 
+    Where a pass then says that a newer opset alone stood in its way, and that is not above NEWEST_OPSET, the net is
+    raised to it, and the passes run again: the least such opset first, because not every net can be raised to each.
+
     Args:
         model: Changed in place.
         passes: Names and passes.
-        skip: Names of passes to leave out.
+        skip: Names of passes to leave out; RAISE_OPSET leaves the opset as it is.
 
     Raises:
         UsageError: `skip` names no pass.
     """
     check_pass_names(skip, passes)
     used = [(name, run) for name, run in passes if name not in skip]
+    opset_before = model.opset
     records: dict[str, PassRecord] = {}
+    refusals: tuple[Refusal, ...] = ()
+    was_asked = False
+    while True:
+        _run_until_stable(model, used, records)
+        wanted = None if RAISE_OPSET in skip else _wanted_opset(model, records)
+        if wanted is None:
+            break
+        was_asked = True
+        refusals = raise_opset(model, wanted)
+        if refusals:
+            break
+    is_raised = model.opset > opset_before
+    if was_asked:
+        records[RAISE_OPSET] = PassRecord(
+            name=RAISE_OPSET, is_changed=is_raised, nodes_removed=0, refusals=tuple(refusals)
+        )
+    ordered = tuple(records.values())
+    return CleanResult(
+        is_changed=any(r.is_changed for r in ordered),
+        records=ordered,
+        opset_before=opset_before,
+        opset_after=model.opset,
+    )
+
+
+def _run_until_stable(model: Model, passes: Sequence[tuple[str, Pass]], records: dict[str, PassRecord]) -> None:
+    """Adds to `records` what the passes did."""
     for _ in range(MOST_ROUNDS):
         is_round_changed = False
-        for name, run in used:
+        for name, run in passes:
             before = len(model.graph.nodes)
             result = run(model)
             old = records.get(name)
@@ -130,5 +187,9 @@ def clean(
             is_round_changed |= result.is_changed
         if not is_round_changed:
             break
-    ordered = tuple(records.values())
-    return CleanResult(is_changed=any(r.is_changed for r in ordered), records=ordered)
+
+
+def _wanted_opset(model: Model, records: Mapping[str, PassRecord]) -> int | None:
+    """The least opset that would let a pass do more."""
+    asked = {r.needs_opset for record in records.values() for r in record.refusals if r.needs_opset is not None}
+    return min((opset for opset in asked if model.opset < opset <= NEWEST_OPSET), default=None)

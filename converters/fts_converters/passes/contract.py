@@ -15,10 +15,12 @@ class Refusal:
     Attributes:
         node: Name of the node, or its first output where it has no name.
         reason: Why, in words a user understands.
+        needs_opset: The opset that alone stood in the way; None when something else did.
     """
 
     node: str
     reason: str
+    needs_opset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

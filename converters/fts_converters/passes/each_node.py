@@ -1,4 +1,4 @@
-"""The loop that passes on single operators share: try each node, keep the reasons of those left alone."""
+"""Loops that passes share: over single operators with the reasons of those left alone, and until nothing changes any more."""
 
 from __future__ import annotations
 
@@ -39,3 +39,17 @@ def change_each(
     if is_changed:
         finish(graph)
     return PassResult(is_changed=is_changed, refusals=tuple(refusals))
+
+
+def until_stable(once: Callable[[Model], PassResult], model: Model) -> PassResult:
+    """Run a step again until it changes nothing: a group that goes may have read what kept another from going.
+
+    Args:
+        once: Shortens the graph, or leaves it as it is.
+        model: Changed in place.
+    """
+    result = once(model)
+    is_changed = result.is_changed
+    while result.is_changed:
+        result = once(model)
+    return PassResult(is_changed=is_changed, refusals=result.refusals)

@@ -3,29 +3,32 @@
     y = (x - mean) / sqrt(var + eps) * gamma + beta      over axes k..last
 
 Requires: opset 17 or newer, float32, known sizes of the normalised axes, gamma and beta constants of exactly those sizes.
-Does *not* recognise a root-mean-square norm: the operator for it exists from opset 23 on only, which no engine of this
-version takes; those are reported.
+Does *not* take a norm over other axes, such as the channels of an image: that would take two Transposes. Norms of other
+forms that look like one are reported here for all recognisers of norms.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import onnx_graphsurgeon as gs
 
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
+from fts_converters.passes.each_node import until_stable
 from fts_converters.passes.graph_editing import TensorNames, finish, replace_by
-from fts_converters.passes.graph_reading import constant, label, producer, reduce_axes, scalar
-from fts_converters.passes.spelled_norm import SpelledNorm, find_affine, find_spelled_norm
+from fts_converters.passes.graph_reading import constant, label
+from fts_converters.passes.norm_parameters import along_last_axes, is_along_last_axes, is_per_channel
+from fts_converters.passes.spelled_norm import Affine, SpelledNorm, find_affine, find_spelled_norm
 
 FIRST_OPSET = 17
 
 
 def recognise_layer_norm(model: Model) -> PassResult:
     """One LayerNormalization for each spelled-out one."""
+    return until_stable(_recognise, model)
+
+
+def _recognise(model: Model) -> PassResult:
     graph = model.graph
     names = TensorNames(graph)
     refusals = []
@@ -33,17 +36,22 @@ def recognise_layer_norm(model: Model) -> PassResult:
     for node in list(graph.nodes):
         norm = find_spelled_norm(graph, node, model.opset)
         if norm is None:
-            if _is_rms_norm(node, model.opset):
-                reason = "a root-mean-square norm: its operator needs opset 23, so it stays spelled out"
-                refusals.append(Refusal(node=label(node), reason=reason))
+            continue
+        if isinstance(norm, str):
+            refusals.append(Refusal(node=label(node), reason=norm))
             continue
         rank = len(norm.data.shape) if norm.data.shape is not None else 0
         is_trailing = bool(rank) and norm.axes == tuple(range(norm.axes[0], rank))
-        if not is_trailing or (rank > 3 and norm.axes[0] == 2):
+        if rank > 3 and is_trailing and norm.axes[0] == 2:
             continue  # over all spatial axes: an instance norm
-        reason = _replace(graph, norm, names, model.opset)
-        if reason:
+        if not is_trailing:
+            axes = ", ".join(map(str, norm.axes))
+            reason = f"a norm over axis {axes} of {rank or 'unknown'}: LayerNormalization takes the last axes only"
             refusals.append(Refusal(node=label(node), reason=reason))
+            continue
+        refusal = _replace(graph, norm, names, model.opset, label(node))
+        if refusal is not None:
+            refusals.append(refusal)
         else:
             is_changed = True
     if is_changed:
@@ -51,64 +59,38 @@ def recognise_layer_norm(model: Model) -> PassResult:
     return PassResult(is_changed=is_changed, refusals=tuple(refusals))
 
 
-def _replace(graph: gs.Graph, norm: SpelledNorm, names: TensorNames, opset: int) -> str:
+def _replace(graph: gs.Graph, norm: SpelledNorm, names: TensorNames, opset: int, node: str) -> Refusal | None:
     """Returns the reason when it was left alone."""
-    if opset < FIRST_OPSET:
-        return f"LayerNormalization exists from opset {FIRST_OPSET} on, the net has {opset}"
     if norm.data.dtype != np.float32:
-        return f"its type is {norm.data.dtype}, and LayerNormalization is recognised in float32 only"
+        reason = f"its type is {norm.data.dtype}, and LayerNormalization is recognised in float32 only"
+        return Refusal(node=node, reason=reason)
     sizes = norm.data.shape[norm.axes[0] :]
     if not all(isinstance(s, int) for s in sizes):
-        return "the sizes it normalises over are not known"
+        return Refusal(node=node, reason="the sizes it normalises over are not known")
     shape = tuple(int(s) for s in sizes)
-    affine = find_affine(graph, norm.last, lambda t: _is_parameter(t, shape))
-    if len(norm.data.shape) == 3 and norm.axes == (2,) and affine.last is norm.last:
-        return "over the last of three axes without parameters along it: left to InstanceNormalization"
+    affine = find_affine(graph, norm, lambda t: is_along_last_axes(t, shape))
+    if isinstance(affine, str):
+        return Refusal(node=node, reason=affine)
+    if len(norm.data.shape) == 3 and norm.axes == (2,) and affine.scale is None and affine.bias is None:
+        reason = "over the last of three axes without parameters along it: left to InstanceNormalization"
+        return Refusal(node=node, reason=reason)
+    if shape[0] > 1 and norm.axes[0] == 1 and len(shape) > 1 and _is_by_channel(affine, len(shape) + 1, shape[0]):
+        reason = "over all axes but the first, with parameters per channel: left to GroupNormalization of one group"
+        return Refusal(node=node, reason=reason)
+    if opset < FIRST_OPSET:
+        reason = f"LayerNormalization exists from opset {FIRST_OPSET} on, the net has {opset}"
+        return Refusal(node=node, reason=reason, needs_opset=FIRST_OPSET)
     stem = norm.last.outputs[0].name
-    scale = np.ones(shape, np.float32) if affine.scale is None else _filled(affine.scale, shape)
-    inputs = [norm.data, names.constant(f"{stem}_scale", scale)]
+    scale = np.ones(shape, np.float32) if affine.scale is None else along_last_axes(affine.scale, shape)
+    inputs = [norm.data, names.constant(f"{stem}_scale", (scale * norm.gain).astype(np.float32))]
     if affine.bias is not None:
-        inputs.append(names.constant(f"{stem}_bias", _filled(affine.bias, shape)))
+        inputs.append(names.constant(f"{stem}_bias", along_last_axes(affine.bias, shape)))
     attrs = {"axis": norm.axes[0] - len(norm.data.shape), "epsilon": norm.epsilon}
     replace_by(graph, affine.last, "LayerNormalization", inputs, attrs)
-    return ""
+    return None
 
 
-def _is_parameter(tensor: gs.Tensor, shape: tuple[int, ...]) -> bool:
-    """A constant that broadcasts to the normalised axes alone."""
-    value = constant(tensor)
-    if value is None or value.dtype != np.float32:
-        return False
-    trimmed = value.shape
-    while len(trimmed) > len(shape) and trimmed[0] == 1:
-        trimmed = trimmed[1:]
-    if len(trimmed) > len(shape):
-        return False
-    return all(a in (1, b) for a, b in zip(trimmed[::-1], shape[::-1], strict=False))
-
-
-def _filled(tensor: gs.Tensor, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    value = constant(tensor)
-    assert value is not None
-    while value.ndim > len(shape):
-        value = value[0]
-    return np.array(np.broadcast_to(value, shape))
-
-
-def _is_rms_norm(node: gs.Node, opset: int) -> bool:
-    """x / sqrt(mean(x * x) + eps), or x times its reciprocal."""
-    if node.domain or node.op not in ("Div", "Mul") or len(node.inputs) != 2:
-        return False
-    for data, other in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
-        inverse = producer(other, "Reciprocal")
-        root = producer(other if node.op == "Div" else inverse.inputs[0] if inverse is not None else None, "Sqrt")
-        plus = producer(root.inputs[0], "Add") if root is not None else None
-        mean = None
-        for operand in plus.inputs if plus is not None else []:
-            mean = mean or producer(operand, "ReduceMean")
-        if plus is None or mean is None or not any(scalar(t) is not None for t in plus.inputs):
-            continue
-        square = producer(mean.inputs[0], "Pow") or producer(mean.inputs[0], "Mul")
-        if square is not None and square.inputs[0] is data and reduce_axes(mean, opset):
-            return True
-    return False
+def _is_by_channel(affine: Affine, axes: int, channels: int) -> bool:
+    given = [t for t in (affine.scale, affine.bias) if t is not None]
+    sizes = [v.size for t in given if (v := constant(t)) is not None]
+    return max(sizes, default=1) > 1 and all(is_per_channel(t, axes, channels) for t in given)

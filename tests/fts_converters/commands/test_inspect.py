@@ -40,6 +40,21 @@ def test_a_model_shows_macs_and_parameters_before_and_after_cleaning(
     assert facts["inputs"] == [{"name": "x", "dtype": "float32", "shape": [1, 3, "h", "w"]}]
 
 
+def test_a_raised_opset_is_shown_and_can_be_turned_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "gelu.onnx"
+    text = """<ir_version: 8, opset_import: ["" : 13]> g (float[1,3,h,w] x) => (float[1,3,h,w] y)
+        <float root = {1.41421356}, float one = {1.0}, float half = {0.5}>
+        { a = Div(x, root) e = Erf(a) p = Add(e, one) q = Mul(x, p) y = Mul(q, half) }"""
+    path.write_bytes(parser.parse_model(text).SerializeToString())
+    assert main_fts(["inspect", str(path), "--shape", "x=1x3x8x8"]) == 0
+    assert "opset      13 -> 20, for operators that are newer" in capsys.readouterr().out
+    assert main_fts(["inspect", str(path), "--shape", "x=1x3x8x8", "--skip-pass", "raise_opset", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["opset"], facts["opset_after"]) == (13, 13)
+    (reason,) = (r["reason"] for p in facts["passes"] for r in p["refusals"])
+    assert reason == "GELU: its operator exists from opset 20 on, the net has 13"
+
+
 def test_a_model_of_unknown_size_says_what_is_lacking_and_still_shows_the_rest(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

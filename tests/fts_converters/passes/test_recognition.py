@@ -235,20 +235,6 @@ def test_the_bias_in_front_of_a_norm_is_gone() -> None:
             {**CONV, "pads": ints(0, 0, 1, 1, 0, 0, 1, 1), "one": f(1)}, 17, "fold_pad_into_conv", "it pads with 1",
         ),
         (
-            "g (float[1,9] x) => (float[1,9] y) { a=Div(x,s) e=Erf(a) p=Add(e,o) q=Mul(x,p) y=Mul(q,h) }",
-            {"s": f(2**0.5), "o": f(1), "h": f(0.5)}, 17, "recognise_activations", "from opset 20 on, the net has 17",
-        ),
-        (
-            """g (float[5,8] x) => (float[5,8] y) { m=ReduceMean<axes=[-1]>(x) d=Sub(x,m) q=Pow(d,two)
-                v=ReduceMean<axes=[-1]>(q) e=Add(v,eps) s=Sqrt(e) n=Div(d,s) y=Mul(n,g) }""",
-            {**EPS, "g": noise(8)}, 13, "recognise_layer_norm", "from opset 17 on, the net has 13",
-        ),
-        (
-            """g (float[1,5,8] x) => (float[1,5,8] y) { q=Pow(x,two) v=ReduceMean<axes=[-1]>(q) e=Add(v,eps) s=Sqrt(e)
-                y=Div(x,s) }""",
-            EPS, 17, "recognise_layer_norm", "root-mean-square",
-        ),
-        (
             """g (float[1,4] x, bool c) => (float[1,4] y) { y=If(c)<then_branch=t () => (float[1,4] q) { q=Relu(x) },
                 else_branch=e () => (float[1,4] r) { r=Neg(x) }> }""",
             {}, 17, "inline_if", "computed from the input",
