@@ -28,17 +28,20 @@ def change_each(
     """
     graph = model.graph
     names = TensorNames(graph)
-    refusals = []
     is_changed = False
-    for node in [n for n in graph.nodes if n.op == op and not n.domain and wanted(n)]:
-        reason = change(graph, node, names)
-        if reason:
-            refusals.append(Refusal(node=label(node), reason=reason))
-        else:
-            is_changed = True
-    if is_changed:
-        finish(graph)
-    return PassResult(is_changed=is_changed, refusals=tuple(refusals))
+    while True:
+        refusals = []
+        is_round_changed = False
+        for node in [n for n in graph.nodes if n.op == op and not n.domain and wanted(n)]:
+            reason = change(graph, node, names)
+            if reason:
+                refusals.append(Refusal(node=label(node), reason=reason))
+            else:
+                is_round_changed = True
+        if not is_round_changed:
+            return PassResult(is_changed=is_changed, refusals=tuple(refusals))
+        finish(graph)  # takes dead readers away, which may have been the reason why a node was left alone
+        is_changed = True
 
 
 def until_stable(once: Callable[[Model], PassResult], model: Model) -> PassResult:

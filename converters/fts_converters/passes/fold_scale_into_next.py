@@ -39,11 +39,13 @@ class _Chain:
         scale: (C,).
         shift: (C,).
         affine: Nodes to remove with what they read, the last one first.
+        axes: Rank of what they read.
         axis: Axis of the channels at the first of them.
     """
 
     scale: Floats
     shift: Floats
+    axes: int
     axis: int
     affine: list[tuple[gs.Node, gs.Tensor]] = field(default_factory=list)
 
@@ -52,19 +54,23 @@ def fold_scale_into_next(model: Model) -> PassResult:
     """Folds each chain that can be; a shift in front of a padded convolution is left, with the reason."""
     graph = model.graph
     names = TensorNames(graph)
-    refusals = []
     is_changed = False
-    for node in [n for n in graph.nodes if n.op in LINEAR and not n.domain]:
-        reason = _fold(graph, node, names)
-        if reason:
-            refusals.append(Refusal(node=label(node), reason=reason))
-        is_changed |= reason == ""
-    if is_changed:
-        finish(graph)
-    return PassResult(is_changed=is_changed, refusals=tuple(refusals))
+    while True:
+        refusals = []
+        is_round_changed = False
+        own = {id(n) for n in graph.nodes}
+        for node in [n for n in graph.nodes if n.op in LINEAR and not n.domain]:
+            reason = _fold(graph, node, own, names)
+            if reason:
+                refusals.append(Refusal(node=label(node), reason=reason))
+            is_round_changed |= reason == ""
+        if not is_round_changed:
+            return PassResult(is_changed=is_changed, refusals=tuple(refusals))
+        finish(graph)  # takes dead readers away, behind which more can be folded
+        is_changed = True
 
 
-def _fold(graph: gs.Graph, node: gs.Node, names: TensorNames) -> str | None:
+def _fold(graph: gs.Graph, node: gs.Node, own: set[int], names: TensorNames) -> str | None:
     """None when there is nothing in front, a reason when it was left alone, "" when the graph was changed."""
     if len(node.inputs) < 2 or (node.op == "Gemm" and node.attrs.get("transA")):
         return None
@@ -75,7 +81,7 @@ def _fold(graph: gs.Graph, node: gs.Node, names: TensorNames) -> str | None:
     if axes is None:
         return None
     channels = _input_channels(node, weight)
-    chain = _chain(graph, node, axes, axes - 1 if node.op in ("Gemm", "MatMul") else 1, channels)
+    chain = _chain(graph, node, own, axes, axes - 1 if node.op in ("Gemm", "MatMul") else 1, channels)
     if chain is None:
         return None
     kept = _why_shift_stays(node) if chain.shift.any() else ""
@@ -115,15 +121,15 @@ def _weight_shape(node: gs.Node) -> tuple[int, ...]:
     return () if weight is None else tuple(weight.shape)
 
 
-def _chain(graph: gs.Graph, node: gs.Node, axes: int, axis: int, channels: int) -> _Chain | None:
+def _chain(graph: gs.Graph, node: gs.Node, own: set[int], axes: int, axis: int, channels: int) -> _Chain | None:
     """What is in front of a linear node, as far as it is affine and read by it alone."""
-    chain = _Chain(scale=np.ones(channels), shift=np.zeros(channels), axis=axis)
+    chain = _Chain(scale=np.ones(channels), shift=np.zeros(channels), axes=axes, axis=axis)
     tensor, reader = node.inputs[0], node
     while True:
         maker = tensor.inputs[0] if len(tensor.inputs) == 1 else None
         if maker is None or maker.domain or only_reader(graph, tensor) is not reader:
             break
-        if not any(maker is n for n in graph.nodes):
+        if id(maker) not in own:
             break
         if maker.op == "Transpose":
             perm = maker.attrs.get("perm")
@@ -231,7 +237,7 @@ def _write(graph: gs.Graph, node: gs.Node, chain: _Chain, names: TensorNames, *,
         bypass(graph, step, source)
     first, source = chain.affine[-1]
     if rest is not None:
-        column = rest.reshape(-1, *[1] * ((rank(source) or 0) - 1 - chain.axis)).astype(stored.dtype)
+        column = rest.reshape(-1, *[1] * (chain.axes - 1 - chain.axis)).astype(stored.dtype)
         shifted = names.variable(f"{source.name}_shifted", source, source.shape)
         inputs = [source, names.constant(f"{source.name}_shift", column)]
         graph.nodes.append(gs.Node(op="Add", name=first.name, inputs=inputs, outputs=[shifted]))

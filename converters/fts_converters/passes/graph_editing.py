@@ -80,22 +80,12 @@ def finish(graph: gs.Graph) -> None:
     graph.cleanup(remove_unused_graph_inputs=False).toposort()
 
 
-class TensorNames:
-    """Gives names that no tensor of the graph and its subgraphs and no node has; made once a pass: it looks at all of them."""
+class UnusedNames:
+    """Gives names that are not taken yet."""
 
-    def __init__(self, graph: gs.Graph) -> None:
-        self._taken: set[str] = set()
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = taken
         self._last: dict[str, int] = {}
-        self._take(graph)
-
-    def _take(self, graph: gs.Graph) -> None:
-        self._taken.update(graph.tensors(check_duplicates=False))
-        self._taken.update(node.name for node in graph.nodes)
-        for node in graph.nodes:
-            for value in node.attrs.values():
-                for inner in value if isinstance(value, list) else [value]:
-                    if isinstance(inner, gs.Graph):
-                        self._take(inner)
 
     def unused(self, stem: str) -> str:
         """`stem`, or `stem#2`, `stem#3` … when that is taken."""
@@ -106,6 +96,23 @@ class TensorNames:
         self._last[stem] = count
         self._taken.add(name)
         return name
+
+
+class TensorNames(UnusedNames):
+    """Gives names that no tensor of the graph and its subgraphs and no node has; made once a pass: it looks at all of them."""
+
+    def __init__(self, graph: gs.Graph) -> None:
+        super().__init__(set())
+        self._take(graph)
+
+    def _take(self, graph: gs.Graph) -> None:
+        self._taken.update(graph.tensors(check_duplicates=False))
+        self._taken.update(node.name for node in graph.nodes)
+        for node in graph.nodes:
+            for value in node.attrs.values():
+                for inner in value if isinstance(value, list) else [value]:
+                    if isinstance(inner, gs.Graph):
+                        self._take(inner)
 
     def constant(self, stem: str, values: npt.NDArray[Any]) -> gs.Constant:
         """A new initializer."""

@@ -57,8 +57,9 @@ def merge_rearrangements(model: Model) -> PassResult:
     is_changed = False
     while True:
         is_round_changed = False
+        own = {id(n) for n in graph.nodes}
         for node in reversed(list(graph.nodes)):
-            if node.op in MOVES and not node.domain and node.outputs and _shorten(graph, node, names, model.opset):
+            if node.op in MOVES and not node.domain and node.outputs and _shorten(graph, node, own, names, model.opset):
                 is_round_changed = True
         if not is_round_changed:
             return PassResult(is_changed=is_changed)
@@ -66,9 +67,9 @@ def merge_rearrangements(model: Model) -> PassResult:
         is_changed = True
 
 
-def _shorten(graph: gs.Graph, last: gs.Node, names: TensorNames, opset: int) -> bool:
+def _shorten(graph: gs.Graph, last: gs.Node, own: set[int], names: TensorNames, opset: int) -> bool:
     """Try each beginning of the chain that ends here, and take the one that saves most."""
-    chain = _chain(graph, last)
+    chain = _chain(last, own)
     best: tuple[int, gs.Tensor, list[Step]] | None = None
     for length in range(1, len(chain) + 1):
         nodes = chain[:length]
@@ -87,13 +88,13 @@ def _shorten(graph: gs.Graph, last: gs.Node, names: TensorNames, opset: int) -> 
     return True
 
 
-def _chain(graph: gs.Graph, last: gs.Node) -> list[gs.Node]:
+def _chain(last: gs.Node, own: set[int]) -> list[gs.Node]:
     """Moving nodes upstream, the last one first."""
     chain = [last]
     while len(chain) < LONGEST_CHAIN:
         source = chain[-1].inputs[0]
         maker = source.inputs[0] if len(source.inputs) == 1 else None
-        if maker is None or maker.op not in MOVES or maker.domain or not any(maker is n for n in graph.nodes):
+        if maker is None or maker.op not in MOVES or maker.domain or id(maker) not in own:
             break
         chain.append(maker)
     return chain

@@ -26,12 +26,15 @@ def merge_transposes(model: Model) -> PassResult:
     graph = model.graph
     names, own = TensorNames(graph), own_nodes(graph)
     is_changed = False
-    for node in reversed(list(graph.nodes)):
-        while (second := _second(graph, node, own)) is not None and _merge(node, second, names):
-            is_changed = True
-    if is_changed:
-        finish(graph)
-    return PassResult(is_changed=is_changed)
+    while True:
+        is_round_changed = False
+        for node in reversed(list(graph.nodes)):
+            while (second := _second(graph, node, own)) is not None and _merge(node, second, names):
+                is_round_changed = True
+        if not is_round_changed:
+            return PassResult(is_changed=is_changed)
+        finish(graph)  # takes dead readers away, behind which more can be merged
+        is_changed = True
 
 
 def _second(graph: gs.Graph, node: gs.Node, own: frozenset[int]) -> gs.Node | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import onnx_graphsurgeon as gs
 
-from fts_converters.passes.graph_editing import TensorNames
+from fts_converters.passes.graph_editing import TensorNames, UnusedNames
 
 # id of a tensor of the body -> what stands in its place in the copy
 Places = dict[int, gs.Tensor]
@@ -47,14 +47,14 @@ def detach(nodes: list[gs.Node]) -> None:
         node.outputs.clear()
 
 
-def copy_nodes(nodes: list[gs.Node], places: Places, names: TensorNames, suffix: str) -> list[gs.Node]:
+def copy_nodes(nodes: list[gs.Node], places: Places, names: TensorNames, node_names: UnusedNames) -> list[gs.Node]:
     """Copies in order; what a node makes gets an unused name and is added to `places`.
 
     Args:
         nodes: Of a body, in topological order.
         places: Tensors that are replaced; a tensor that is not in it is an outer one and stays.
         names: Of the graph that the copies go to.
-        suffix: Goes behind the names of nodes, which onnxruntime wants to be unique.
+        node_names: Likewise for nodes, which onnxruntime wants to have one of their own.
     """
     copies = []
     for node in nodes:
@@ -64,8 +64,8 @@ def copy_nodes(nodes: list[gs.Node], places: Places, names: TensorNames, suffix:
             places[id(tensor)] = copy
             outputs.append(copy)
         inputs = [places.get(id(t), t) for t in node.inputs]
-        attrs = {key: _copy_value(value, places, names, suffix) for key, value in node.attrs.items()}
-        name = f"{node.name}{suffix}" if node.name else ""
+        attrs = {key: _copy_value(value, places, names, node_names) for key, value in node.attrs.items()}
+        name = node_names.unused(node.name) if node.name else ""
         copies.append(
             gs.Node(op=node.op, name=name, attrs=attrs, inputs=inputs, outputs=outputs, domain=node.domain or None)
         )
@@ -79,15 +79,15 @@ def _fresh(tensor: gs.Tensor, names: TensorNames) -> gs.Variable:
     return gs.Variable(names.unused(tensor.name), dtype=tensor.dtype, type=getattr(tensor, "type", "tensor_type"))
 
 
-def _copy_value(value: Any, places: Places, names: TensorNames, suffix: str) -> Any:
+def _copy_value(value: Any, places: Places, names: TensorNames, node_names: UnusedNames) -> Any:
     if isinstance(value, gs.Graph):
-        return _copy_graph(value, places, names, suffix)
+        return _copy_graph(value, places, names, node_names)
     if isinstance(value, list):
-        return [_copy_value(v, places, names, suffix) for v in value]
+        return [_copy_value(v, places, names, node_names) for v in value]
     return value
 
 
-def _copy_graph(graph: gs.Graph, outer: Places, names: TensorNames, suffix: str) -> gs.Graph:
+def _copy_graph(graph: gs.Graph, outer: Places, names: TensorNames, node_names: UnusedNames) -> gs.Graph:
     places = dict(outer)
     inputs = []
     for tensor in graph.inputs:
@@ -95,7 +95,7 @@ def _copy_graph(graph: gs.Graph, outer: Places, names: TensorNames, suffix: str)
         copy.shape = tensor.shape
         places[id(tensor)] = copy
         inputs.append(copy)
-    nodes = copy_nodes(list(graph.nodes), places, names, suffix)
+    nodes = copy_nodes(list(graph.nodes), places, names, node_names)
     outputs = []
     for tensor in graph.outputs:
         copy = places.get(id(tensor), tensor)

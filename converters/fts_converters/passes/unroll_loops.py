@@ -24,7 +24,7 @@ import onnx_graphsurgeon as gs
 from fts.engines.onnxruntime_session import open_session
 from fts_converters.model import Model
 from fts_converters.passes.contract import PassResult, Refusal
-from fts_converters.passes.graph_editing import TensorNames, bypass, finish
+from fts_converters.passes.graph_editing import TensorNames, UnusedNames, bypass, finish
 from fts_converters.passes.graph_reading import constant, label, static_shape
 from fts_converters.passes.subgraph_copies import (
     Places,
@@ -47,11 +47,12 @@ def unroll_loops(model: Model) -> PassResult:
     is_changed = False
     while True:
         names = TensorNames(graph)
+        node_names = UnusedNames({n.name for g in _homes(graph) for n in g.nodes})
         refusals = []
         is_round_changed = False
         for home in _homes(graph):
             for node in [n for n in home.nodes if n.op in LOOPS and not n.domain]:
-                reason = _Unrolling(model, home, node, names).run()
+                reason = _Unrolling(model, home, node, names, node_names).run()
                 if reason:
                     refusals.append(Refusal(node=label(node), reason=reason))
                 else:
@@ -74,12 +75,15 @@ def _homes(graph: gs.Graph) -> Iterator[gs.Graph]:
 class _Unrolling:
     """One loop: decides, then writes."""
 
-    def __init__(self, model: Model, home: gs.Graph, node: gs.Node, names: TensorNames) -> None:
+    def __init__(
+        self, model: Model, home: gs.Graph, node: gs.Node, names: TensorNames, node_names: UnusedNames
+    ) -> None:
         self.graph = model.graph
         self.opset = model.opset
         self.home = home
         self.node = node
         self.names = names
+        self.node_names = node_names
         self.body: gs.Graph = node.attrs["body"]
 
     def run(self) -> str:
@@ -144,7 +148,7 @@ class _Unrolling:
             for j, source in enumerate(sources):
                 at = trips - 1 - k if self._axes("scan_input_directions", j) else k
                 places[id(self.body.inputs[len(states) + j])] = self._slice(source, at, j)
-            self.home.nodes.extend(copy_nodes(list(self.body.nodes), places, self.names, f"#{k + 1}"))
+            self.home.nodes.extend(copy_nodes(list(self.body.nodes), places, self.names, self.node_names))
             results = [places.get(id(t), t) for t in self.body.outputs[first_result:]]
             states = results[: len(states)]
             for stack, result in zip(stacks, results[len(states) :], strict=True):
@@ -255,7 +259,7 @@ def _simulated_trip_count(node: gs.Node, body: gs.Graph, most: int | None) -> in
     for p, variable in inputs.items():
         places[id(body.inputs[p])] = variable
     names = TensorNames(body)
-    copies = copy_nodes(nodes, places, names, "")
+    copies = copy_nodes(nodes, places, names, UnusedNames(set()))
     try:
         outputs = []
         for i, p in enumerate((1, *positions)):
