@@ -222,7 +222,7 @@ class Step:
         numbers: Target shape or permutation.
         shape: Of the result.
         block: Block size.
-        mode: Of DepthToSpace.
+        mode: Of DepthToSpace; "" where the operator has none.
     """
 
     op: str
@@ -322,7 +322,7 @@ def _block_step(shape: tuple[int, ...], wanted: Arrangement, opset: int) -> Step
         modes = ("DCR", "CRD") if op == "DepthToSpace" and opset >= 11 else ("DCR",)
         for mode in modes:
             if _blocks(identity(shape), op, block, mode) == wanted:
-                return Step(op=op, shape=wanted.shape, block=block, mode=mode)
+                return Step(op=op, shape=wanted.shape, block=block, mode=mode if len(modes) > 1 else "")
     return None
 
 
@@ -342,7 +342,7 @@ def _write(graph: gs.Graph, last: gs.Node, source: gs.Tensor, steps: list[Step],
             attrs["perm"] = list(step.numbers)
         else:
             attrs["blocksize"] = step.block
-            if step.mode == "CRD":
+            if step.mode:
                 attrs["mode"] = step.mode
         graph.nodes.append(
             gs.Node(op=step.op, name=name if is_last else "", attrs=attrs, inputs=inputs, outputs=[made])

@@ -24,10 +24,11 @@ RESHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 def merge_transposes(model: Model) -> PassResult:
     """Merges chains from their end, since that is where a shape may be known."""
     graph = model.graph
-    names, own = TensorNames(graph), own_nodes(graph)
+    names = TensorNames(graph)
     is_changed = False
     while True:
         is_round_changed = False
+        own = own_nodes(graph)
         for node in reversed(list(graph.nodes)):
             while (second := _second(graph, node, own)) is not None and _merge(node, second, names):
                 is_round_changed = True

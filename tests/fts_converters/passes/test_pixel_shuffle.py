@@ -16,7 +16,14 @@ SHUFFLES = {
     "blocks of three": ((1, 18, 3, 5), (1, 2, 3, 3, 3, 5), (0, 1, 4, 2, 5, 3), (1, 2, 9, 15), "DepthToSpace", "CRD"),
     "no batch axis": ((1, 8, 3, 5), (2, 2, 2, 3, 5), (0, 3, 1, 4, 2), (1, 2, 6, 10), "DepthToSpace", "CRD"),
     "batch and channels in one": ((2, 8, 3, 5), (4, 2, 2, 3, 5), (0, 3, 1, 4, 2), (2, 2, 6, 10), "DepthToSpace", "CRD"),
-    "one channel": ((2, 4, 3, 5), (2, 2, 2, 3, 5), (0, 3, 1, 4, 2), (2, 1, 6, 10), "DepthToSpace", "CRD"),
+    "one channel": (
+        (2, 4, 3, 5),
+        (2, 2, 2, 3, 5),
+        (0, 3, 1, 4, 2),
+        (2, 1, 6, 10),
+        "DepthToSpace",
+        "DCR",
+    ),  # both the same here
     "space to depth": ((2, 2, 6, 10), (2, 2, 3, 2, 5, 2), (0, 3, 5, 1, 2, 4), (2, 8, 3, 5), "SpaceToDepth", None),
     "of one channel": ((2, 1, 6, 10), (2, 1, 3, 2, 5, 2), (0, 1, 3, 5, 2, 4), (2, 4, 3, 5), "SpaceToDepth", None),
 }
