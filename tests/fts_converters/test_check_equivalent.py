@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fts.engines.onnxruntime_session import open_session
 from fts.errors import EngineError
 from fts_converters.check_equivalent import TOLERANCE, CleaningChangedTheNet, check_equivalent
 from fts_converters.light_proto import light_from_proto
@@ -63,3 +64,28 @@ def test_a_net_that_onnxruntime_cannot_load_is_the_users(bench):
     broken = light_net(bench, "g (float[1,4] x) => (float[1,4] y) { y = NoSuchOperator(x) }")
     with pytest.raises(EngineError, match=r"^my\.onnx"):
         check_equivalent(broken, broken, FEED, what="my.onnx")
+
+
+def test_a_net_that_amplifies_rounding_is_held_to_its_own(bench):
+    """Sigmoid around -16: the range is 1e-7, and a last bit of its argument moves it by as much."""
+    rng = np.random.default_rng(0)
+    text = """g (float[1,8,16,16] x) => (float[1,8,16,16] y) {
+        a = Conv<pads=[1,1,1,1]>(x,w,b) n = BatchNormalization(a,s,z,z,o) y = Sigmoid(n) }"""
+    constants = {
+        "w": rng.normal(size=(8, 8, 3, 3)).astype(np.float32),
+        "b": np.full(8, -15.0, np.float32),
+        "s": np.full(8, 1.1, np.float32),
+        "z": np.zeros(8, np.float32),
+        "o": np.ones(8, np.float32),
+    }
+    feed = {"x": rng.random((1, 8, 16, 16), np.float32) * np.float32(0.1)}
+    before = light_net(bench, text, **constants)
+    divided = text.replace("n = BatchNormalization(a,s,z,z,o)", "n = Div(a,d)")
+    constants["d"] = np.float32(np.sqrt(1 + 1e-5) / 1.1)
+    after = light_net(bench, divided, **constants)
+    a, b = (open_session(n.proto.SerializeToString(), weights=n.weights).run(feed)[0] for n in (before, after))
+    assert np.abs(a - b).max() > TOLERANCE * (a.max() - a.min())
+    check_equivalent(before, after, feed, what="net")
+    wrong = {**constants, "b": constants["b"] + 3}
+    with pytest.raises(CleaningChangedTheNet):
+        check_equivalent(before, light_net(bench, divided, **wrong), feed, what="net")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from fts_calibration.statistics.min_max import collect_min_max
+from fts_calibration.statistics.collect import collect_statistics
 from tests.generators.calibration_sets.bad_sets import BAD_SETS
 from tests.generators.calibration_sets.case import Case
 from tests.generators.calibration_sets.good_sets import GOOD_SETS
@@ -44,7 +44,7 @@ def findings_of(case: Case, folder: Path) -> list[Finding]:
 def findings_with(net: onnx.ModelProto, case: Case, data: CalibrationSet) -> list[Finding]:
     whole = deal_splits(data, all_calibrate=True)
     parts = PartRanges()
-    collect_min_max(net, whole.feeds("calibrate"), TENSORS, {}, on_bounds=parts.add)
+    collect_statistics(net, whole.feeds("calibrate"), TENSORS, on_bounds=parts.add)
     return [*check_contract(net, "x", case.declared, whole.feeds("calibrate")), *check_stable_ranges(parts.to_json())]
 
 

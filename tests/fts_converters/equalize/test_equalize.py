@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from fts_calibration.statistics.min_max import collect_min_max
+from fts_calibration.statistics.collect import collect_statistics
 from tests.generators.run_plain import run_plain
 
 from fts.errors import CalibrationError
@@ -208,8 +208,8 @@ def test_scaled_statistics_are_those_of_the_scaled_net(bench) -> None:
     factors, groups = applicable_factors(model, wanted, variances), channel_groups(model)
     assert factors.exponents["b"] == factors.exponents["c"] == (5, -3, 2, 0)
     equalize(model, factors, variances)
-    said = scaled_statistics(collect_min_max(proto, feeds, tensors, ranks), factors, groups)
-    seen = collect_min_max(model.to_proto(), feeds, tensors, ranks)
+    said = scaled_statistics(collect_statistics(proto, feeds, tensors, ranks), factors, groups)
+    seen = collect_statistics(model.to_proto(), feeds, tensors, ranks)
     assert said.ranges["a"] == seen.ranges["a"]  # in front of the norm to the last bit
     assert said.channel_ranges["a"] == seen.channel_ranges["a"]
     for name in tensors:
@@ -235,7 +235,7 @@ def test_ranges_along_another_axis_say_nothing_about_channels_scaled_apart(bench
         w=weights(3, 4),
         r=weights(4, 2),
     )
-    statistics = collect_min_max(proto, [{"x": weights(1, 4, 3)}], ["a"], {"a": 3})
+    statistics = collect_statistics(proto, [{"x": weights(1, 4, 3)}], ["a"], {"a": 3})
     groups = channel_groups(bench.model(proto))
     assert groups.channels["a"].axis == 2
     with pytest.raises(CalibrationError, match="only the range of the whole is known"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from fts_calibration.statistics.min_max import collect_min_max
+from fts_calibration.statistics.collect import collect_statistics
 
 from fts_calibration.statistics.norm_variance import least_norm_variances
 from fts_calibration.statistics.statistics import Statistics
@@ -36,7 +36,7 @@ def uneven_chain(bench, spread: np.ndarray = UNEVEN) -> onnx.ModelProto:
 
 
 def statistics_of(proto: onnx.ModelProto, feeds, tensors=("a", "b", "c", "d")) -> Statistics:
-    return collect_min_max(proto, feeds, sorted({*tensors, "x", "y"}), dict.fromkeys(tensors, 4))
+    return collect_statistics(proto, feeds, sorted({*tensors, "x", "y"}), dict.fromkeys(tensors, 4))
 
 
 ROUNDED = ("b", "d")

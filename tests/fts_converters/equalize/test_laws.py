@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from fts_calibration.statistics.min_max import collect_min_max
+from fts_calibration.statistics.collect import collect_statistics
 from tests.generators.laws import check_law, loaded_model
 from tests.generators.linked_graphs import random_linked_graph
 from tests.generators.random_graphs import Case, random_graph
@@ -46,7 +46,7 @@ def equalize_from_ranges(case: Case) -> Callable[[Model], PassResult]:
     def run(model: Model) -> PassResult:
         groups, index = channel_groups(model), GraphIndex(model.to_proto())
         ranks = {n: len(index.shape(n) or ()) for n, c in groups.channels.items() if c.axis == 1}
-        statistics = collect_min_max(index.model, [case.feeds], sorted(ranks), ranks)
+        statistics = collect_statistics(index.model, [case.feeds], sorted(ranks), ranks)
         return equalize(model, factors_from_ranges(groups, statistics))
 
     return run
