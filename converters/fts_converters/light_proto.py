@@ -77,19 +77,20 @@ class LightProto:
                 tensor.raw_data = self.weights[tensor.name].tobytes()
         return proto
 
-    def checkable(self) -> onnx.ModelProto:
-        """The net in a form that onnx's checker takes, which wants every tensor's data: weights are inputs."""
-        proto = onnx.ModelProto()
-        proto.CopyFrom(self.proto)
-        inline = []
-        for tensor in proto.graph.initializer:
-            if tensor.name in self.weights:
-                proto.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
-            else:
-                inline.append(tensor)
-        del proto.graph.initializer[:]
-        proto.graph.initializer.extend(inline)
-        return proto
+
+def checkable(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """A net in a form that onnx's checker takes, which wants every tensor's data: placeholders are inputs."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    inline = []
+    for tensor in copy.graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            copy.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+        else:
+            inline.append(tensor)
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(inline)
+    return copy
 
 
 def serialized(proto: onnx.ModelProto, what: str) -> bytes:

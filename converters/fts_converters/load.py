@@ -26,6 +26,7 @@ from fts_converters.light_proto import (
     Array,
     LightProto,
     bytes_of,
+    checkable,
     is_large_weight,
     light_from_proto,
     placeholder,
@@ -322,7 +323,7 @@ def _refuse_unknown_types(proto: onnx.ModelProto, path: Path) -> None:
 
 def _check(net: LightProto, path: Path) -> None:
     try:
-        onnx.checker.check_model(net.checkable(), full_check=True)
+        onnx.checker.check_model(checkable(net.proto), full_check=True)
     except (onnx.checker.ValidationError, shape_inference.InferenceError) as error:
         raise ModelError(f"model {str(path)!r}: invalid ONNX: {_first_lines(error)}") from error
 

@@ -12,6 +12,7 @@ import onnx
 from onnx import defs, helper, shape_inference, version_converter
 
 from fts.errors import ModelError
+from fts_converters.light_proto import checkable
 from fts_converters.lower_opset import lower_opset
 from fts_converters.opset_steps import AFTER, BEFORE, run_steps
 from fts_converters.tensor_types import Scope, scopes
@@ -62,7 +63,7 @@ def _raised(proto: onnx.ModelProto, opset: int, path: Path) -> onnx.ModelProto:
         converted = version_converter.convert_version(copy, OLDEST_OPSET)
         run_steps(AFTER, converted, scopes(converted), opset)
         converted.ir_version = max(converted.ir_version, 4)  # initializers of the steps are no inputs
-        onnx.checker.check_model(converted)
+        onnx.checker.check_model(checkable(converted))
     except _ERRORS as error:
         lines = " ".join(line.strip() for line in str(error).splitlines() if line.strip())[:400]
         raise ModelError(

@@ -567,3 +567,12 @@ def test_every_known_ir_version_is_read(save, ir):
 @pytest.mark.parametrize(("opset", "ir"), [(13, 8), (18, 8), (19, 9), (20, 9), (21, 10)])
 def test_the_ir_version_is_the_one_that_came_with_the_opset(save, opset, ir):
     assert load_model(save(net(opset=opset, ir=8))).to_proto().ir_version == ir
+
+
+def test_an_old_net_with_weights_beside_its_message_is_raised(save):
+    """Weights above 1 KiB are placeholders while the converter and the checker look at the net."""
+    weights = np.random.default_rng(0).normal(size=(32, 3, 3, 3)).astype(np.float32)
+    model = net("g (float[1,3,8,8] x) => (float[1,32,6,6] y) { y = Conv(x,w) }", 9, 8, w=weights)
+    loaded = load_model(save(model))
+    assert loaded.opset == 13
+    np.testing.assert_array_equal(loaded.to_light().weights["w"], weights)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import onnx
 import pytest
-from fts_calibration.statistics.collect import collect_statistics
 from tests.generators.calibration_sets.bad_sets import BAD_SETS
 from tests.generators.calibration_sets.case import Case
 from tests.generators.calibration_sets.good_sets import GOOD_SETS
@@ -24,6 +23,7 @@ from fts_calibration.audit.watch import LookTaker
 from fts_calibration.dataset.calibration_set import CalibrationSet
 from fts_calibration.dataset.source import open_calibration
 from fts_calibration.dataset.splits import deal_splits
+from fts_calibration.statistics.collect import collect_statistics
 
 TENSORS = ("x", "a", "c", "d", "f", "y")  # of the trained net
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from fts_calibration.statistics.collect import collect_statistics
 from tests.generators.run_plain import run_plain
 
 from fts.errors import CalibrationError
+from fts_calibration.statistics.collect import collect_statistics
 from fts_calibration.statistics.norm_variance import least_norm_variances
 from fts_calibration.statistics.statistics import Statistics, TensorRange
 from fts_converters.equalize.channel_groups import channel_groups

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from fts_calibration.statistics.collect import collect_statistics
 
+from fts_calibration.statistics.collect import collect_statistics
 from fts_calibration.statistics.norm_variance import least_norm_variances
 from fts_calibration.statistics.statistics import Statistics
 from fts_converters.equalize.channel_groups import channel_groups

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from fts_calibration.statistics.collect import collect_statistics
 from tests.generators.laws import check_law, loaded_model
 from tests.generators.linked_graphs import random_linked_graph
 from tests.generators.random_graphs import Case, random_graph
 from tests.generators.run_plain import run_plain
 
+from fts_calibration.statistics.collect import collect_statistics
 from fts_converters.equalize.channel_groups import ChannelGroups, channel_groups
 from fts_converters.equalize.factors import Factors, factors_of_groups
 from fts_converters.equalize.factors_from_ranges import factors_from_ranges
