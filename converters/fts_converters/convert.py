@@ -91,6 +91,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     exact = not set(dialect.isa) <= available_isa()
     as_lowered = prepared
     prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, progress)
+    is_equalized = prepared is not as_lowered
     encoded = _encode(prepared, found, profile, dialect)
     for node, text in encoded.notes:
         warnings.add("weight-scale-enlarged", f"{node!r}: {text}")
@@ -112,7 +113,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
         portable=prepared.net,
         encoded=encoded.model,
         golden=_golden(prepared, encoded.model, exact),
-        provenance=_provenance(request, prepared, dialect, is_equalized=prepared is not as_lowered),
+        provenance=_provenance(request, prepared, dialect, is_equalized=is_equalized),
     )
     return _verify_and_pack(request, prepared, contents, found, budgets, warnings, progress)
 

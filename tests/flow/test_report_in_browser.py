@@ -53,13 +53,13 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         weights = draw.normal(0, 0.4, shape).astype(np.float32)
         model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
     onnx.save(model, folder / "tiny.onnx")
-    (folder / "photos").mkdir()
+    (folder / "my-pictures").mkdir()
     for number in range(8):
         photo = cv2.resize(draw.integers(0, 256, (8, 8, 3), np.uint8), (32, 32), interpolation=cv2.INTER_CUBIC)
-        cv2.imwrite(str(folder / "photos" / f"{number}.png"), photo)
-    arguments = [str(folder / "tiny.onnx"), "--target", "cpu-int8", "--calib", str(folder / "photos"), "--quiet"]
+        cv2.imwrite(str(folder / "my-pictures" / f"{number}.png"), photo)
+    arguments = [str(folder / "tiny.onnx"), "--target", "cpu-int8", "--calib", str(folder / "my-pictures"), "--quiet"]
     assert main_convert([*arguments, "--no-cache", "-o", str(folder / "tiny.fts")]) == 0
-    assert b"photos" not in (folder / "tiny.fts").read_bytes()
+    assert b"my-pictures" not in (folder / "tiny.fts").read_bytes()
     return folder / "tiny.report" / "report.html"
 
 
@@ -143,7 +143,7 @@ def test_a_conversion_writes_a_page_that_opens_without_error_or_request(page, co
     assert "--no-cache" in page.locator("#reproduce pre").inner_text()
     assert page.locator("[data-sample] img").count() == 6
     assert page.locator(".stage img").first.evaluate("image => image.naturalWidth") == 32
-    assert page.locator("#calibration tbody tr").filter(has_text="calibrate").count() == 4
+    assert page.locator("#calibration tbody tr").filter(has=page.get_by_text("calibrate", exact=True)).count() == 4
     rules = schema("report.schema.json")
     written = json.loads(converted.with_name("report.json").read_text(encoding="utf-8"))
     assert list(problems(written, rules, rules)) == []

@@ -65,7 +65,6 @@ WRONG = (
     Wrong(id="repeated-output", arguments="repeated.onnx --calib photos", words=("output 'y'", "more than once")),
     Wrong(id="output-without-elements", arguments="nothing.onnx --calib photos", words=("'z'", "1x0x16x16")),
     Wrong(id="loop", arguments="loop.onnx --calib photos", words=("'again'", "Loop", "trip count is computed from the input")),
-    Wrong(id="double", arguments="double.onnx --calib photos", words=("double.onnx", "Conv")),
     # the calibration data
     Wrong(id="calib-missing", arguments="net.onnx --calib phot", words=("--calib phot", "no usable picture")),
     Wrong(id="calib-empty", arguments="net.onnx --calib nothing", words=("--calib nothing", "no usable picture")),
@@ -113,7 +112,6 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_net(
         folder / "repeated.onnx", TENSOR.replace("(float[1,3,16,16] y)", "(float[1,3,16,16] y, float[1,3,16,16] y)")
     )
-    save_net(folder / "double.onnx", TENSOR.replace("float[", "double["), cast="float64")
     loop = f"""net (float[1,3,16,16] x) => (float[1,3,16,16] y) {{ s = ReduceSum<keepdims=0>(x) m = Cast<to=7>(s)
         c = {CONV}(x, w) [again] y = Loop<body = b (int64 i, bool k, float[1,3,16,16] p) => (bool q, float[1,3,16,16] r) {{
         q = Identity(k) r = Relu(p) }}>(m, "", c) }}"""

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
+
+from fts.imaging.opencv import cv2
 
 # Bins on either side of 0. 4096 leave 2048 to 4096 of them to the wider side: 8 to 16 a step of an 8-bit grid.
 HALF = 4096

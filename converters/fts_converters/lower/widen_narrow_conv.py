@@ -31,9 +31,9 @@ from fts_converters.passes.graph_reading import constant, only_reader, scalar, s
 FIRST_OPSET = 11
 BLOCKS = (2, 4)
 LEAST_GAIN = 1.5
-# Of one value of a window: copying it, and multiplying it by 16 columns. Fitted to 9 shapes on AVX2 with
-# onnxruntime 1.32; only their ratio matters.
-COPY_COST, COLUMNS_COST, COLUMNS = 0.35, 0.2, 16
+# Of one value of a window: copying it, and multiplying it by 16 columns; of one value of the result: DepthToSpace. Fitted to
+# 9 shapes on AVX2 with onnxruntime 1.32, in ns of one thread; only their ratios matter.
+COPY_COST, COLUMNS_COST, COLUMNS, INTERLEAVE_COST = 0.35, 0.2, 16, 4.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +66,12 @@ class _Conv:
         return high, wide
 
     def cost(self, block: int) -> float:
-        """In units of COPY_COST."""
+        """Of the convolution and what follows from its blocks."""
         rows = np.prod(self.coarse_size(block))
         window = np.prod(self.wide_kernel(block)) * self.channels[1]
         columns = -(-self.channels[0] * block * block // COLUMNS)
-        return float(rows * window * (COPY_COST + COLUMNS_COST * columns))
+        interleave = INTERLEAVE_COST * self.channels[0] * np.prod(self.output_size) if block > 1 else 0.0
+        return float(rows * window * (COPY_COST + COLUMNS_COST * columns) + interleave)
 
 
 def widen_narrow_conv(model: Model, choice: Choice = ALL_NODES) -> PassResult:

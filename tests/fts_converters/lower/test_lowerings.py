@@ -137,5 +137,9 @@ def test_it_keeps_the_laws_on_more_cases(expected: Expected) -> None:
     _check(expected, SLOW_SEEDS)
 
 
+# Judged in test files of their own.
+JUDGED_ELSEWHERE = frozenset({"group_norm_to_instance_norm", "widen_narrow_conv"})
+
+
 def test_every_lowering_is_judged() -> None:
-    assert {e.lowering for e in EXPECTED} == set(LOWERING)
+    assert {e.lowering for e in EXPECTED} | JUDGED_ELSEWHERE == set(LOWERING)
