@@ -31,6 +31,7 @@ from fts.vocabulary.plan import Plan
 from fts.vocabulary.quantization import QuantParams
 from fts_calibration.statistics.statistics import Statistics
 from fts_converters.quantize.graph_index import GraphIndex
+from fts_converters.quantize.interleave_integers import interleave_integers, is_interleaved_alone
 from fts_converters.quantize.interleaved_channels import interleaved_channels
 from fts_converters.quantize.ranges import params_from_range, quantize, weight_params
 from fts_converters.quantize.units import Candidates, Unit
@@ -96,6 +97,7 @@ class _Encoder:
         self.per_channel = {
             u.output for u in units.values() if _may_have_channel_grids(u, index) and u.output not in integer_reads
         } & set(statistics.channel_ranges)
+        self.interleaved = {name for name in self.per_channel if is_interleaved_alone(name, index)}
         self.quantized = set(self.by_output) | {a for u in units.values() for a in u.activations}
         self.members = {n: u for u in units.values() for n in u.nodes}
         graph = index.model.graph
@@ -129,6 +131,9 @@ class _Encoder:
 
     def _add_node(self, node: onnx.NodeProto) -> None:
         unit = self.members.get(node.name)
+        if unit is None and node.op_type == "DepthToSpace" and node.input[0] in self.interleaved:
+            self._interleave(node)
+            return
         new = onnx.NodeProto()
         new.CopyFrom(node)
         if unit is not None and node.name == unit.name:
@@ -147,10 +152,25 @@ class _Encoder:
                 raw = self._fresh(f"{name}_float")
                 new.output[position] = raw
                 self._add_quantize(name, raw)
-                if self._is_read_in_float(name):
+                if self._is_read_in_float(name) and name not in self.interleaved:
                     self._add_dequantize(name, name)
             elif name in self.quantized:
                 self._add_quantize(name, name)
+
+    def _interleave(self, node: onnx.NodeProto) -> None:
+        """DepthToSpace on the integers; channels that become one have one grid, so DQ may follow it."""
+        name, output = node.input[0], node.output[0]
+        shape = self.index.shape(name)
+        assert shape is not None
+        moved = self._fresh(f"{output}_quantized")
+        self.nodes += interleave_integers(
+            node, self.integer_name[name], moved, shape, self._add_initializer, self._fresh
+        )
+        grid = self._grid(name)
+        first = [int(places[0]) for places in interleaved_channels(name, shape[1], self.index)]
+        scale = self._add_initializer(f"{output}_scale", grid.scale[first])
+        zero = self._add_initializer(f"{output}_zero_point", grid.zero_point[first].astype(grid.scheme.storage))
+        self._append("DequantizeLinear", [moved, scale, zero], output, output, axis=1)
 
     def _quantize_operands(self, node: onnx.NodeProto, unit: Unit) -> None:
         for position, name in enumerate(node.input):
