@@ -47,7 +47,7 @@ def failed_side_by_side(commands: tuple[tuple[str, ...], ...]) -> list[str]:
         running = []
         for command in commands:
             output = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace"))
-            tool = [SCRIPTS / command[0], *command[1:]]
+            tool = [str(SCRIPTS / command[0]), *command[1:]]
             process = stack.enter_context(subprocess.Popen(tool, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT))
             running.append((command, process, output))
         for command, process, output in running:
