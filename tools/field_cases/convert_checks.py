@@ -11,14 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from field_cases.case import Case
 from field_cases.conversion import Conversion, convert, read_report
+from fts.bundle.archive import open_bundle
+from fts.engines.onnxruntime_session import open_session
+from fts.vocabulary.manifest import PORTABLE_MEMBER
 
 CHILD = Path(__file__).with_name("child.py")
 MAC_OPS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 FEW_PICTURES = 10
+PORTABLE_TOLERANCE = 1e-4  # of an output's range
 RSS_RISE_MB = 300  # the rule that F53 states in words (peak_rss_rule)
 SECONDS_MAX = {"F51": 2.0}  # stated in the case's description, not in expect.json
 CHILD_LIMIT_S = 300
@@ -73,6 +78,7 @@ def _check(case: Case, checks: Mapping[str, Any], conversion: Conversion, tools:
         problems += _warning_problems(checks.get("warn_has", ()), conversion.stderr, report)
         problems += _int8_problems(case, checks.get("int8_layers", ()), report)
         problems += _calibration_problems(checks.get("calib", {}), conversion.stderr, report)
+        problems += _portable_problems(case, conversion.bundle)
         problems += _numeric_problems(case, checks, conversion.bundle, tools)
         problems += _memory_problems(case, checks, conversion, tools)
     return problems
@@ -133,6 +139,24 @@ def _calibration_problems(
             off = max(abs(a - b) for a, b in zip(file["mean_rgb"], expected["mean_rgb"], strict=True))
             if off > expected["tol"]:
                 yield f"{name}: mean colour {file['mean_rgb']}, expected {expected['mean_rgb']}"
+
+
+def _portable_problems(case: Case, bundle: Path) -> Iterable[str]:
+    """The cleaned FP32 net in the bundle against what the net as it came gives."""
+    reference = case.folder / "ref.npz"
+    if not reference.is_file():
+        return
+    session = open_session(open_bundle(bundle).read(PORTABLE_MEMBER), what=case.id)
+    probe, wanted = dict(np.load(case.folder / "probe.npz")), dict(np.load(reference))
+    count = len(next(iter(wanted.values())))
+    runs = [session.run({name: probe[name][i] for name in session.input_names}) for i in range(count)]
+    for place, name in enumerate(session.output_names):
+        y, r = np.stack([run[place] for run in runs]).astype(np.float64), wanted[name].astype(np.float64)
+        span = float(r.max() - r.min()) or float(np.abs(r).max()) or 1.0
+        if y.shape != r.shape:
+            yield f"FP32 {name}: {y.shape[1:]}, expected {r.shape[1:]}"
+        elif not (off := float(np.abs(y - r).max()) / span) <= PORTABLE_TOLERANCE:
+            yield f"FP32 {name}: off by {off:.1e} of its range after cleaning"
 
 
 def _numeric_problems(case: Case, checks: Mapping[str, Any], bundle: Path, tools: Tools) -> list[str]:
