@@ -97,7 +97,7 @@ def test_any_factors_keep_every_bit_on_more_graphs(generator: Generator) -> None
 @pytest.mark.slow
 @GENERATORS
 def test_factors_from_weights_keep_the_laws_on_more_graphs(generator: Generator) -> None:
-    for seed in SLOW_SEEDS:
+    for seed in SLOW_SEEDS[:500]:
         check_law(equalize_from_weights, generator(seed))
 
 
