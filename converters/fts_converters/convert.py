@@ -34,6 +34,7 @@ from fts_converters.light_proto import serialized
 from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versions
 from fts_converters.prepare import Prepared, feeds_digest, prepare
 from fts_converters.progress import Progress
+from fts_converters.quantize.choose_calibrator import choose_calibrator
 from fts_converters.quantize.encode_qdq import Encoded, encode_qdq
 from fts_converters.quantize.plan_nodes import plan_nodes
 from fts_converters.quantize.search_budget import SearchResult, UnitLoss, search_budget
@@ -89,9 +90,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     prepared = prepare(request, profile, cache, warnings, progress)
     budgets = _budgets(request, prepared.outputs)
     exact = not set(dialect.isa) <= available_isa()
-    as_lowered = prepared
     prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, progress)
-    is_equalized = prepared is not as_lowered
     encoded = _encode(prepared, found, profile, dialect)
     for node, text in encoded.notes:
         warnings.add("weight-scale-enlarged", f"{node!r}: {text}")
@@ -113,7 +112,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
         portable=prepared.net,
         encoded=encoded.model,
         golden=_golden(prepared, encoded.model, exact),
-        provenance=_provenance(request, prepared, dialect, is_equalized=is_equalized),
+        provenance=_provenance(request, prepared, dialect),
     )
     return _verify_and_pack(request, prepared, contents, found, budgets, warnings, progress)
 
@@ -180,6 +179,7 @@ def _search(
         is_better = margins[1] > margins[0]
         prepared = other if is_better else prepared
         progress.step(f"channels equalized: {'kept' if is_better else 'not kept'}, {margins[1] - margins[0]:+.3g}")
+    prepared = _with_best_ranges(prepared, profile, dialect, trials_of(prepared), progress)
     with open_trials(trials_of(prepared)) as trials:
         found = search_budget(
             prepared.index,
@@ -191,6 +191,23 @@ def _search(
             on_step=progress.step,
         )
     return prepared, found
+
+
+def _with_best_ranges(
+    net: Prepared, profile: DeviceProfile, dialect: Dialect, trials: Trials, progress: Progress
+) -> Prepared:
+    """The ranges under which the net scores best with everything in INT8."""
+    plan = plan_nodes(net.index, net.candidates, profile, dialect, kept_float={})
+    if not any(n.precision == "int8" for n in plan.nodes):
+        return net
+    with open_trials(trials):
+        name, statistics = choose_calibrator(
+            net.statistics,
+            dialect.activation,
+            lambda candidate: worst(trials.scores(plan, candidate)),
+            progress.step,
+        )
+    return replace(net, statistics=statistics, calibrator=name)
 
 
 def _margin_all_int8(net: Prepared, profile: DeviceProfile, dialect: Dialect, trials: Trials) -> float:
@@ -212,17 +229,17 @@ def _golden(prepared: Prepared, encoded: onnx.ModelProto, exact: bool) -> Golden
     return make_golden(samples, fp32, engine, source)
 
 
-def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect, *, is_equalized: bool) -> dict[str, Any]:
+def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -> dict[str, Any]:
     return {
         "source": prepared.model.source,
         "model_sha256": prepared.model.source_sha256,
         "calibration_sha256": prepared.data.digest,
-        "calibrator": "min-max" if prepared.given is None else "none: the scales came with the net",
+        "calibrator": prepared.calibrator if prepared.given is None else "none: the scales came with the net",
         "tools": tool_versions(),
         "options": {
             "budget": request.budget_text or "default",
             "dialect": dialect.name,
-            "equalized": is_equalized,
+            "equalized": prepared.is_equalized,
             "min_int8": request.min_int8,
             "shapes": {n: list(s) for n, s in request.shapes.items()},
         },

@@ -1,7 +1,8 @@
-"""The same net with its channels equalized from the calibrated ranges: a second candidate for the search, at no new run.
+"""The same net with its channels equalized from the calibrated ranges: a second candidate for the search.
 
-Nothing is run on the calibration data again: the factors are powers of two, so the ranges of the net before say those of
-the net after. Channels in front of a norm stay: what goes into one has a grid a channel (`encode_qdq`) and needs none.
+The factors are powers of two, so the ranges of the net before say those of the net after; only distributions of tensors
+whose channels are scaled differently are counted again. Channels in front of a norm stay: what goes into one has a grid a
+channel (`encode_qdq`) and needs none.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from dataclasses import replace
 
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
+from fts_calibration.statistics.collect import collect_statistics
+from fts_calibration.statistics.statistics import Statistics
 from fts_converters.check_equivalent import check_equivalent
 from fts_converters.equalize.channel_groups import channel_groups
 from fts_converters.equalize.factors_from_ranges import factors_from_ranges
@@ -43,8 +46,19 @@ def equalized(prepared: Prepared, profile: DeviceProfile, dialect: Dialect) -> P
         prepared,
         index=index,
         candidates=replace(find_candidates(index, profile), macs=prepared.candidates.macs),
-        statistics=scaled_statistics(prepared.statistics, factors, groups),
+        statistics=_with_histograms(scaled_statistics(prepared.statistics, factors, groups), index, prepared),
+        is_equalized=True,
     )
+
+
+def _with_histograms(scaled: Statistics, index: GraphIndex, prepared: Prepared) -> Statistics:
+    """Distributions of tensors whose channels got different factors: the only ones that have to be seen again."""
+    lost = [name for name in scaled.ranges if name in prepared.statistics.histograms and name not in scaled.histograms]
+    if not lost:
+        return scaled
+    feeds = prepared.data.feeds("calibrate")
+    seen = collect_statistics(index.model, feeds, lost, weights=index.weights)
+    return replace(scaled, histograms={**scaled.histograms, **seen.histograms})
 
 
 def _copy(prepared: Prepared) -> Model:

@@ -68,6 +68,8 @@ class Prepared:
     moments: Mapping[str, Any]
     findings: tuple[Finding, ...]
     given: GivenNet | None = None
+    is_equalized: bool = False
+    calibrator: str = "min-max"
 
 
 def prepare(

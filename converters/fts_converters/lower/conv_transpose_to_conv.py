@@ -195,7 +195,15 @@ def _interleave(
     strides = [a.stride for a in axes]
     if len(axes) == 2 and strides[0] == strides[1]:
         attrs = {"blocksize": strides[0], "mode": "CRD"}
-        graph.nodes.append(gs.Node(op="DepthToSpace", name=fine.name, attrs=attrs, inputs=[maps], outputs=[fine]))
+        graph.nodes.append(
+            gs.Node(
+                op="DepthToSpace",
+                name=names.unused(f"{fine.name}_DepthToSpace"),
+                attrs=attrs,
+                inputs=[maps],
+                outputs=[fine],
+            )
+        )
         return
     count = len(axes)
     split_shape = [fine_shape[0], channels, *strides, *(a.coarse_size for a in axes)]
@@ -210,7 +218,7 @@ def _interleave(
     graph.nodes += [
         gs.Node(op="Reshape", name=split.name, inputs=[maps, targets[0]], outputs=[split]),
         gs.Node(op="Transpose", name=turned.name, attrs={"perm": order}, inputs=[split], outputs=[turned]),
-        gs.Node(op="Reshape", name=fine.name, inputs=[turned, targets[1]], outputs=[fine]),
+        gs.Node(op="Reshape", name=names.unused(f"{fine.name}_Reshape"), inputs=[turned, targets[1]], outputs=[fine]),
     ]
 
 
@@ -220,4 +228,6 @@ def _cut(graph: gs.Graph, fine: gs.Tensor, result: gs.Tensor, axes: list[_Axis],
     starts = np.zeros(len(axes), np.int64)
     which = np.arange(2, 2 + len(axes), dtype=np.int64)
     bounds = [names.constant(f"{result.name}_{k}", v) for k, v in (("starts", starts), ("ends", ends), ("axes", which))]
-    graph.nodes.append(gs.Node(op="Slice", name=result.name, inputs=[fine, *bounds], outputs=[result]))
+    graph.nodes.append(
+        gs.Node(op="Slice", name=names.unused(f"{result.name}_Slice"), inputs=[fine, *bounds], outputs=[result])
+    )

@@ -120,11 +120,21 @@ def _replace(graph: gs.Graph, node: gs.Node, names: TensorNames) -> str:
     is_whole = tuple(fine_size) == conv.output_size
     fine = result if is_whole else names.variable(f"{result.name}_uncut", result, [batch, conv.channels[0], *fine_size])
     order = {"blocksize": block, "mode": "CRD"}
-    graph.nodes.append(gs.Node(op="DepthToSpace", name=fine.name, attrs=order, inputs=[maps], outputs=[fine]))
+    graph.nodes.append(
+        gs.Node(
+            op="DepthToSpace",
+            name=names.unused(f"{fine.name}_DepthToSpace"),
+            attrs=order,
+            inputs=[maps],
+            outputs=[fine],
+        )
+    )
     if not is_whole:
         bounds = {"starts": [0, 0], "ends": list(conv.output_size), "axes": [2, 3]}
         cut = [names.constant(f"{result.name}_{k}", np.array(v, np.int64)) for k, v in bounds.items()]
-        graph.nodes.append(gs.Node(op="Slice", name=result.name, inputs=[fine, *cut], outputs=[result]))
+        graph.nodes.append(
+            gs.Node(op="Slice", name=names.unused(f"{result.name}_Slice"), inputs=[fine, *cut], outputs=[result])
+        )
     return ""
 
 

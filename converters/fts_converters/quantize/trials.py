@@ -60,9 +60,10 @@ class Trials:
             "onnxruntime": onnxruntime_version(),
         }
 
-    def scores(self, plan: Plan) -> tuple[Score, ...]:
-        """Scores of all budgeted outputs under a plan."""
-        return self.scores_of(encode_qdq(self._index, self._candidates, plan, self._statistics, self._dialect).model)
+    def scores(self, plan: Plan, statistics: Statistics | None = None) -> tuple[Score, ...]:
+        """Scores of all budgeted outputs under a plan, and under other ranges than the usual ones when given."""
+        ranges = self._statistics if statistics is None else statistics
+        return self.scores_of(encode_qdq(self._index, self._candidates, plan, ranges, self._dialect).model)
 
     def scores_of(self, encoded: onnx.ModelProto) -> tuple[Score, ...]:
         """Scores of all budgeted outputs of an encoded graph."""

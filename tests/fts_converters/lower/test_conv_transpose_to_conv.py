@@ -84,3 +84,17 @@ def test_computed_weights_stay_with_the_reason() -> None:
     result = conv_transpose_to_conv(model)
     assert not result.is_changed
     assert [(r.node, r.reason) for r in result.refusals] == [("up", "its weights are computed")]
+
+
+def test_a_node_named_like_its_output_leaves_no_two_of_one_name() -> None:
+    weight = numpy_helper.from_array(np.ones((1, 2, 3, 3), np.float32), "w")
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], name="y", strides=[2, 2])
+    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 3, 3])]
+    out = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2, 7, 7])]
+    graph = helper.make_graph([node], "g", values, out, [weight])
+    model = model_from_proto(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), source="net", source_sha256=""
+    )
+    assert conv_transpose_to_conv(model).is_changed
+    names = [n.name for n in model.graph.nodes]
+    assert len(set(names)) == len(names)

@@ -112,3 +112,13 @@ def test_an_activation_stays_with_the_conv(behind: str, size: list[int]) -> None
 def test_others_stay(kind: dict[str, object]) -> None:
     net, _ = conv_net(size=[24, 24], **kind)  # type: ignore[arg-type]
     assert not widen_narrow_conv(imported(net)).is_changed
+
+
+def test_a_conv_named_like_its_output_leaves_no_two_nodes_of_one_name() -> None:
+    net, feeds = conv_net(outputs=3, inputs=8, kernel=[7, 7], size=[13, 18], pads=[3, 3, 3, 3])
+    net.graph.node[0].name = net.graph.node[0].output[0]
+    model = imported(net)
+    assert widen_narrow_conv(model).is_changed
+    names = [n.name for n in model.graph.nodes]
+    assert len(set(names)) == len(names)
+    np.testing.assert_allclose(run_plain(model.to_proto(), feeds)[0], run_plain(net, feeds)[0], atol=ROUNDING)
