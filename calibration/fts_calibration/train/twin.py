@@ -38,7 +38,7 @@ TRAINABLE_INPUTS: Mapping[str, tuple[int, ...]] = {
     "RMSNormalization": (1,),
 }
 # Of which numpy and torch have the same.
-NUMPY_TYPES = frozenset("float16 float32 float64 int8 int16 int32 int64 uint8 bool".split())
+NUMPY_TYPES = frozenset(("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

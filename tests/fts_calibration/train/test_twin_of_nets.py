@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from tests.generators.run_plain import run_plain
 from tests.generators.tolerance import tolerance
 
 from fts.errors import UnsupportedOpError
+from fts_converters.card import read_card
 from fts_converters.freeze import freeze
 from fts_converters.load import load_model
 from fts_converters.lower import lower
@@ -101,8 +101,8 @@ def test_a_net_of_the_bars_agrees(case: NetCase, tmp_path: Path, monkeypatch: py
 
 
 def _frozen_values(card: str) -> dict[str, Array]:
-    inputs = tomllib.loads(Path(card).read_text())["inputs"]
-    return {name: np.array(entry["value"], np.float32) for name, entry in inputs.items() if entry.get("freeze")}
+    inputs = read_card(card).inputs
+    return {n: np.asarray(i.value, np.float32) for n, i in inputs.items() if i.freeze and i.value is not None}
 
 
 def _shapes(model: Model, arguments: Mapping[str, str], frozen: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:

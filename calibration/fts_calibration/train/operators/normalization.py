@@ -94,7 +94,8 @@ def _lp_norm(node: Node) -> Run:
     axis, p = node.integer("axis", -1), node.integer("p", 2)
 
     def run(x: Tensor) -> Tensor:
-        return x / torch.linalg.vector_norm(x, ord=p, dim=axis, keepdim=True)
+        norm: Tensor = torch.linalg.vector_norm(x, ord=p, dim=axis, keepdim=True)
+        return x / norm
 
     return run
 

@@ -44,9 +44,7 @@ class _Pool:
     def output_sizes(self, sizes: Sequence[int], pads: Pads) -> list[int]:
         """No window begins behind the input and its beginning pad."""
         found = []
-        for size, (begin, end), span, step in zip(
-            sizes, pads, self.spans(), self.window.steps(self.rank), strict=True
-        ):
+        for size, (begin, end), span, step in zip(sizes, pads, self.spans(), self.window.steps(self.rank), strict=True):
             room = size + begin + end - span
             count = (-(-room // step) if self.is_ceil else room // step) + 1
             if self.is_ceil and (count - 1) * step >= size + begin:
@@ -101,7 +99,9 @@ def _average_pool(node: Node) -> Run:
             low, high = (-begin, size + end) if is_pad_counted else (0, size)
             counts = _counts(y.shape[axis + 2], steps[axis], pool.kernel[axis], begin, low, high)
             if any(count != pool.kernel[axis] for count in counts):
-                correction = torch.tensor([pool.kernel[axis] / count for count in counts], dtype=x.dtype, device=x.device)
+                correction = torch.tensor(
+                    [pool.kernel[axis] / count for count in counts], dtype=x.dtype, device=x.device
+                )
                 y = y * correction.reshape(-1, *[1] * (pool.rank - 1 - axis))
         return y
 

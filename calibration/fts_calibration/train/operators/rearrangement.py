@@ -38,9 +38,7 @@ def _slice(node: Node) -> Run:
         starts, ends, axes = node.integers("starts") or (), node.integers("ends") or (), node.integers("axes")
         return lambda x: _sliced(x, starts, ends, axes or range(len(starts)), [1] * len(starts))
 
-    def run(
-        x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None = None, steps: Tensor | None = None
-    ) -> Tensor:
+    def run(x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None = None, steps: Tensor | None = None) -> Tensor:
         count = starts.numel()
         chosen = range(count) if axes is None else axes.tolist()
         return _sliced(x, starts.tolist(), ends.tolist(), chosen, [1] * count if steps is None else steps.tolist())
@@ -108,7 +106,14 @@ def _transpose(node: Node) -> Run:
 
 def _expand(node: Node) -> Run:
     """Both ways: the wanted shape may itself have ones."""
-    return lambda x, shape: x.expand(torch.broadcast_shapes(x.shape, tuple(shape.tolist())))
+
+    def run(x: Tensor, shape: Tensor) -> Tensor:
+        wanted = shape.tolist()
+        own = [1] * (len(wanted) - x.dim()) + list(x.shape)
+        wanted = [1] * (len(own) - len(wanted)) + wanted
+        return x.expand([size if size != 1 else other for size, other in zip(own, wanted, strict=True)])
+
+    return run
 
 
 def _tile(node: Node) -> Run:

@@ -54,7 +54,8 @@ def _mean(x: Tensor, axes: tuple[int, ...], is_kept: bool) -> Tensor:
 
 
 def _l2(x: Tensor, axes: tuple[int, ...], is_kept: bool) -> Tensor:
-    return torch.linalg.vector_norm(x, dim=axes, keepdim=is_kept)
+    norm: Tensor = torch.linalg.vector_norm(x, dim=axes, keepdim=is_kept)
+    return norm
 
 
 def _arg(function: Callable[..., Tensor]) -> Callable[[Node], Run]:

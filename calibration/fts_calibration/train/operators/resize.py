@@ -119,28 +119,30 @@ def _coordinates(old: int, new: int, scale: np.float32, mode: str) -> Floats:
     x = np.arange(new, dtype=np.float32)
     half = np.float32(0.5)
     if mode == "asymmetric":
-        return x / scale
+        return np.asarray(x / scale, np.float32)
     if mode == "align_corners":
-        return x * np.float32(old - 1) / np.float32(new - 1) if new > 1 else np.zeros_like(x)
+        return np.asarray(x * np.float32(old - 1) / np.float32(max(new - 1, 1)), np.float32)
     if mode == "pytorch_half_pixel" and new == 1:
         return np.zeros_like(x)
-    centred = (x + half) / scale - half
+    centred: Floats = (x + half) / scale - half
     if mode == "half_pixel_symmetric":
         adjustment = np.float32(new) / (scale * np.float32(old))
-        centred = centred + np.float32(old) / 2 * (1 - adjustment)
-    return centred.astype(np.float32)
+        return np.asarray(centred + np.float32(old) / 2 * (1 - adjustment), np.float32)
+    return centred
 
 
 def _nearest(place: Floats, scale: np.float32, mode: str) -> Floats:
     if mode == BEFORE_OR_BEHIND:
         mode = "ceil" if scale < 1 else "floor"
     if mode == "floor":
-        return np.floor(place)
-    if mode == "ceil":
-        return np.ceil(place)
-    if mode == "round_prefer_floor":
-        return np.ceil(place - np.float32(0.5))
-    return np.floor(place + np.float32(0.5))
+        nearest = np.floor(place)
+    elif mode == "ceil":
+        nearest = np.ceil(place)
+    elif mode == "round_prefer_floor":
+        nearest = np.ceil(place - np.float32(0.5))
+    else:
+        nearest = np.floor(place + np.float32(0.5))
+    return np.asarray(nearest, np.float32)
 
 
 def _cubic(distance: Floats, a: float) -> npt.NDArray[np.floating]:
