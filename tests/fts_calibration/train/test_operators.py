@@ -310,7 +310,7 @@ def model_of(case: Case) -> tuple[onnx.ModelProto, dict[str, Array]]:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_operator_computes_what_onnxruntime_does(case: Case) -> None:
     model, feeds = model_of(case)
-    check_agreement(model, feeds, OPERATOR_TOLERANCE)
+    check_agreement(model, [feeds], OPERATOR_TOLERANCE)
 
 
 def test_every_operator_of_the_table_has_a_case() -> None:

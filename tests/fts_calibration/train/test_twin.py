@@ -49,7 +49,7 @@ def feeds(seed: int = 0) -> dict[str, torch.Tensor]:
 
 def test_outputs_come_in_the_order_of_the_graph_and_agree() -> None:
     assert list(Twin(net())(feeds())) == ["y", "activated"]
-    check_agreement(net(), {"x": feeds()["x"].numpy()}, NET_TOLERANCE)
+    check_agreement(net(), [{"x": feeds()["x"].numpy()}], NET_TOLERANCE)
 
 
 def test_weights_are_parameters_under_their_names_and_constants_are_not() -> None:
