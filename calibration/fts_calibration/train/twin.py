@@ -46,14 +46,12 @@ class _Step:
     """One node, ready to run.
 
     Attributes:
-        name: For messages.
         run: Takes one tensor an input, None where an optional one is left out.
         inputs: Tensor names, "" where left out.
         outputs: Tensor names, "" where nobody wants it.
         finished: Tensors that no later step reads.
     """
 
-    name: str
     run: Run
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -64,7 +62,8 @@ class Twin(nn.Module):
     """A differentiable copy of an ONNX graph.
 
     Initializers (and Constant nodes) that are weights of convolutions, matrix products and norms are parameters, under
-    names of the net in `weights`; all others are buffers. Values are copies: training does not touch the net.
+    names of the net in `weights`; all others are buffers. Values are copies: training does not touch the net. A twin cannot
+    be pickled: each process builds its own.
 
     Args:
         proto: The net, cleaned.
@@ -209,12 +208,11 @@ def _steps(nodes: Sequence[NodeProto], opset: int) -> tuple[_Step, ...]:
         node = Node(proto, opset=opset, index=i)
         build = OPERATORS.get(node.op_type) if node.domain in DEFAULT_DOMAINS else None
         if build is None:
-            raise node.refusal("operator", f"one of {len(OPERATORS)} operators of the default domain")
+            raise node.refusal("this operator", f"one of {len(OPERATORS)} operators of the default domain")
         run = build(node)
         node.refuse_unread()
         steps.append(
             _Step(
-                name=node.name,
                 run=run,
                 inputs=tuple(proto.input),
                 outputs=tuple(proto.output),

@@ -82,6 +82,8 @@ LINEAR = (
     c("MatMul", (2, 3, 4), (4, 5)),
     c("MatMul", (2, 1, 3, 4), (3, 4, 2)),
     c("MatMul", (4,), (4, 5)),
+    c("Einsum", (2, 3, 4), (2, 5, 4), equation="bij, bkj -> bki"),
+    c("Einsum", (2, 3, 4), (4, 5), equation="...j,jk"),
 )
 NORMS = (
     c("BatchNormalization", X, (4,), (4,), (4,), np.array([1, 2, 0.5, 0.001], np.float32), epsilon=1e-3),
@@ -93,6 +95,8 @@ NORMS = (
     c("GroupNormalization", X, (2,), (2,), opset=18, num_groups=2),
     c("GroupNormalization", X, (4,), (4,), opset=21, num_groups=2, epsilon=0.1),
     c("RMSNormalization", X, (7,), opset=23),
+    c("LRN", X, size=3),
+    c("LRN", X, size=5, alpha=0.5, beta=0.6, bias=2.0),
     c("LpNormalization", X, axis=1, p=1),
     c("LpNormalization", X),
     c("MeanVarianceNormalization", X),

@@ -158,7 +158,7 @@ def one_node(
 @pytest.mark.parametrize(
     ("op", "attributes", "found"),
     [
-        ("GridSample", {}, "operator"),
+        ("GridSample", {}, "this operator"),
         ("Relu", {"consumed_inputs": [0]}, "attribute 'consumed_inputs' at opset 20"),
         ("Resize", {"coordinate_transformation_mode": "tf_crop_and_resize"}, "coordinate_transformation_mode="),
         ("Resize", {"antialias": 1}, "antialias=1"),

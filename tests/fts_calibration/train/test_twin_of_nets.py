@@ -33,7 +33,7 @@ pytest.importorskip("torch", reason="the torch extra is not installed")
 
 SEEDS = range(400)
 # Others hold what the twin refuses: loops, sequences, scatters.
-LEAST_GRAPHS_RUN = 200
+LEAST_GRAPHS_RUN = 280
 # Crops of a net; the sixth holds letters, without which ocr_det finds nothing.
 PICTURES = 6
 

@@ -37,7 +37,8 @@ def _pow(base: Tensor, exponent: Tensor) -> Tensor:
 
 def _mod(node: Node) -> Run:
     """fmod=1 has the sign of the dividend, otherwise that of the divisor."""
-    return torch.fmod if node.integer("fmod", 0) else torch.remainder
+    run: Run = torch.fmod if node.integer("fmod", 0) else torch.remainder
+    return run
 
 
 def _is_inf(node: Node) -> Run:

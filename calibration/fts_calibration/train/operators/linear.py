@@ -1,6 +1,6 @@
 """Matrix products.
 
-Source: ONNX specification, Gemm-13, MatMul-13.
+Source: ONNX specification, Gemm-13, MatMul-13, Einsum-12.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ def _gemm(node: Node) -> Run:
 
 
 def _matmul(node: Node) -> Run:
-    return torch.matmul
+    return lambda a, b: torch.matmul(a, b)
 
 
-OPERATORS = {"Gemm": _gemm, "MatMul": _matmul}
+def _einsum(node: Node) -> Run:
+    equation = node.text("equation")
+    return lambda *tensors: torch.einsum(equation, *tensors)
+
+
+OPERATORS = {"Gemm": _gemm, "MatMul": _matmul, "Einsum": _einsum}

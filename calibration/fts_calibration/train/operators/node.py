@@ -69,6 +69,10 @@ class Node:
             raise self.refusal(f"{name}={text!r}", "one of " + ", ".join(map(repr, allowed)))
         return text
 
+    def text(self, name: str) -> str:
+        """A string that the node has to have."""
+        return str(self._value(name, b"").decode())
+
     def ignore(self, *names: str) -> None:
         """Attributes that say nothing which the inputs do not."""
         self._unread.difference_update(names)

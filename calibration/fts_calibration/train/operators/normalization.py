@@ -1,7 +1,7 @@
 """Norms, by their definition: population variance, epsilon inside the root.
 
 Source: ONNX specification, BatchNormalization-15, InstanceNormalization-6, LayerNormalization-17, GroupNormalization-18
-and -21, RMSNormalization-23, LpNormalization-1, MeanVarianceNormalization-13.
+and -21, RMSNormalization-23, LRN-13, LpNormalization-1, MeanVarianceNormalization-13.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fts_calibration.train.operators.node import Node, Run
+from fts_calibration.train.operators.window import padded
 
 STASH_FLOAT32 = 1  # onnx.TensorProto.FLOAT
 
@@ -90,6 +91,24 @@ def _rms_norm(node: Node) -> Run:
     return run
 
 
+def _local_response_norm(node: Node) -> Run:
+    """y = x / (bias + alpha / size * sum of squares over `size` channels around) ** beta; an even size has one more behind."""
+    size = node.integer("size", 1)
+    alpha, beta, bias = node.number("alpha", 1e-4), node.number("beta", 0.75), node.number("bias", 1.0)
+
+    def run(x: Tensor) -> Tensor:
+        channels = x.shape[1]
+        around = [(0, 0)] * (x.dim() - 1)
+        around[0] = ((size - 1) // 2, size // 2)
+        squares = padded(x * x, around)
+        total = squares.narrow(1, 0, channels)
+        for i in range(1, size):
+            total = total + squares.narrow(1, i, channels)
+        return x / (bias + alpha / size * total) ** beta
+
+    return run
+
+
 def _lp_norm(node: Node) -> Run:
     axis, p = node.integer("axis", -1), node.integer("p", 2)
 
@@ -117,6 +136,7 @@ OPERATORS = {
     "LayerNormalization": _layer_norm,
     "GroupNormalization": _group_norm,
     "RMSNormalization": _rms_norm,
+    "LRN": _local_response_norm,
     "LpNormalization": _lp_norm,
     "MeanVarianceNormalization": _mean_variance_norm,
 }

@@ -28,7 +28,8 @@ def _split(node: Node) -> Run:
         if chosen is None:
             each = -(-x.shape[axis] // count)  # the last is smaller where it does not divide
             chosen = [max(min(each, x.shape[axis] - i * each), 0) for i in range(count)]
-        return torch.split(x, list(chosen), dim=axis)
+        parts: tuple[Tensor, ...] = torch.split(x, list(chosen), dim=axis)
+        return parts
 
     return run
 
