@@ -174,6 +174,7 @@ POOLS = (
             {"strides": [2, 2]},
             {"strides": [2, 2], "ceil_mode": 1},
             {"strides": [2, 3], "ceil_mode": 1, "pads": [1, 0, 1, 1]},
+            {"strides": [9, 7], "ceil_mode": 1, "pads": [0, 0, 1, 1]},  # the last window would begin behind the input
             {"pads": [1, 0, 2, 1], "strides": [2, 1]},
             {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
             {"auto_pad": "SAME_LOWER", "strides": [2, 3]},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
+import onnx
 import pytest
 from tests.fts_calibration.train.agreement import NET_TOLERANCE, Array, check_agreement, twin_outputs
 from tests.generators.laws import is_within, loaded_model
@@ -105,6 +106,22 @@ def test_a_net_of_the_bars_agrees(case: NetCase, tmp_path: Path, monkeypatch: py
     others = {i.name: np.random.default_rng(0).random(i.shape, np.float32) for i in model.graph.inputs}
     samples = [{**others, declared.input_name: picture} for picture in _pictures(declared, tmp_path)]
     check_agreement(model.to_proto(), samples, NET_TOLERANCE)
+    _check_gradients(model.to_proto(), samples[-1])
+
+
+def _check_gradients(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> None:
+    """Every weight of a convolution or product has a say in the outputs."""
+    import torch
+
+    from fts_calibration.train.twin import Twin
+
+    twin = Twin(proto)
+    found = twin({name: torch.from_numpy(value) for name, value in feeds.items()})
+    torch.stack([found[name].square().sum() for name in twin.output_names]).sum().backward()
+    for name, weight in twin.weights.items():
+        assert weight.grad is not None, name
+        assert bool(torch.isfinite(weight.grad).all()), name
+        assert weight.dim() < 2 or bool(weight.grad.any()), name
 
 
 def _pictures(declared: Net, folder: Path) -> list[Array]:
