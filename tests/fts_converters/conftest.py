@@ -112,6 +112,7 @@ class Bench:
         *,
         dialect: str = "any",
         kept_float: Mapping[str, str] | None = None,
+        fine: Mapping[str, str] | None = None,
     ) -> Trial:
         """Calibrate, plan all in INT8, encode, check, and run both nets."""
         model = cls.model(proto)
@@ -120,7 +121,7 @@ class Bench:
         profile = load_profile("cpu-int8")
         form = profile.dialects[dialect]
         candidates = find_candidates(index, profile)
-        plan = plan_nodes(index, candidates, profile, form, kept_float=kept_float or {})
+        plan = plan_nodes(index, candidates, profile, form, kept_float=kept_float or {}, fine=fine or {})
         feeds = cls.feeds(proto) if feeds is None else feeds
         units = candidates.units.values()
         outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]

@@ -28,16 +28,22 @@ from onnx import helper, numpy_helper
 
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.plan import Plan
-from fts.vocabulary.quantization import QuantParams
+from fts.vocabulary.quantization import QuantParams, Scheme
 from fts_calibration.statistics.statistics import Statistics
+from fts_converters.quantize.encode_sums import encode_sums
 from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.interleave_integers import interleave_integers, is_interleaved_alone
 from fts_converters.quantize.interleaved_channels import interleaved_channels
+from fts_converters.quantize.plan_nodes import FULL_WEIGHT_BITS, SUM_BITS
 from fts_converters.quantize.ranges import params_from_range, quantize, weight_params
 from fts_converters.quantize.units import Candidates, Unit
 
 # An int32 bias must stay below 2^31; half of it leaves the accumulator as much room as the bias takes.
 BIAS_LIMIT = 2.0**30
+# uint8 = int8 + 128.
+SIGN = 128
+# u8*u8 is exact where u8*s8 of 8 bits saturates, so weights of the finer form are unsigned.
+FULL_WEIGHTS = Scheme(bits=FULL_WEIGHT_BITS, signed=False, symmetric=False, per_channel=True)
 # Least channel scale beside the greatest. A dead channel would else drive the factor S / s_c out of float32.
 LEAST_CHANNEL_SCALE = 2.0**-40
 # Operators that ONNX Runtime fuses between DQ and Q (its qdq_selector_action_transformer.cc), weights aside.
@@ -83,22 +89,38 @@ def encode_qdq(
     """
     precisions = {n.name: n.precision for n in plan.nodes}
     units = {name: unit for name, unit in candidates.units.items() if precisions.get(name) == "int8"}
-    return _Encoder(index, units, statistics, dialect).run()
+    forms = {n.name: (n.weight_bits, n.output_bits) for n in plan.nodes if n.name in units}
+    return _Encoder(index, units, forms, statistics, dialect).run()
 
 
 class _Encoder:
-    def __init__(self, index: GraphIndex, units: Mapping[str, Unit], statistics: Statistics, dialect: Dialect) -> None:
+    def __init__(
+        self,
+        index: GraphIndex,
+        units: Mapping[str, Unit],
+        forms: Mapping[str, tuple[int, int]],
+        statistics: Statistics,
+        dialect: Dialect,
+    ) -> None:
         self.index = index
         self.units = units
         self.statistics = statistics
         self.dialect = dialect
-        self.by_output = {u.output: u for u in units.values()}
+        self.in_sums = {name for name, (_, output_bits) in forms.items() if output_bits == SUM_BITS}
+        self.weight_bits = {name: bits for name, (bits, _) in forms.items()}
+        self.by_output = {u.output: u for u in units.values() if u.name not in self.in_sums}
         integer_reads = {a for u in units.values() for a in u.activations}
         self.per_channel = {
-            u.output for u in units.values() if _may_have_channel_grids(u, index) and u.output not in integer_reads
+            name
+            for name, u in self.by_output.items()
+            if _may_have_channel_grids(u, index) and name not in integer_reads
         } & set(statistics.channel_ranges)
         self.interleaved = {name for name in self.per_channel if is_interleaved_alone(name, index)}
-        self.quantized = set(self.by_output) | {a for u in units.values() for a in u.activations}
+        # Where weights have 7 bits, what a sum kernel alone reads of a float tensor is quantized to int8 (`_signed`).
+        self.has_signed_sums = dialect.weight.bits < FULL_WEIGHT_BITS
+        self.quantized = set(self.by_output) | {
+            a for u in units.values() if not (self.has_signed_sums and u.name in self.in_sums) for a in u.activations
+        }
         self.members = {n: u for u in units.values() for n in u.nodes}
         graph = index.model.graph
         self.taken = set(index.names)
@@ -108,6 +130,7 @@ class _Encoder:
         self.integer_name: dict[str, str] = {}
         self.grids: dict[str, QuantParams] = {}
         self.grid_names: dict[str, tuple[str, str]] = {}
+        self.signed: dict[str, tuple[str, str]] = {}
         self.notes: list[tuple[str, str]] = []
 
     def run(self) -> Encoded:
@@ -134,6 +157,9 @@ class _Encoder:
         if unit is None and node.op_type == "DepthToSpace" and node.input[0] in self.interleaved:
             self._interleave(node)
             return
+        if unit is not None and node.name == unit.name and unit.name in self.in_sums:
+            self._add_in_sums(node, unit)
+            return
         new = onnx.NodeProto()
         new.CopyFrom(node)
         if unit is not None and node.name == unit.name:
@@ -156,6 +182,39 @@ class _Encoder:
                     self._add_dequantize(name, name)
             elif name in self.quantized:
                 self._add_quantize(name, name)
+
+    def _add_in_sums(self, node: onnx.NodeProto, unit: Unit) -> None:
+        source, output = unit.activations[0], node.output[0]
+        is_unsigned = source in self.by_output or not self.has_signed_sums
+        if is_unsigned:
+            integers, zero_point = self.integer_name[source], self._grid_tensors(source)[1]
+        else:
+            integers, zero_point = self._signed(source)
+        self.nodes += encode_sums(
+            node,
+            unit,
+            self.index,
+            integers,
+            float(self._grid(source).scale[0]),
+            zero_point,
+            FULL_WEIGHT_BITS if is_unsigned else self.dialect.weight.bits,
+            output,
+            self._add_initializer,
+            self._fresh,
+        )
+        if output in self.quantized:
+            self._add_quantize(output, output)
+
+    def _signed(self, name: str) -> tuple[str, str]:
+        """A float tensor on the same grid as int8 instead of uint8: its integers and zero point."""
+        if name not in self.signed:
+            scale, _ = self._grid_tensors(name)
+            zero = self._grid(name).zero_point.reshape(()) - SIGN
+            zero_name = self._add_initializer(f"{name}_signed_zero_point", zero.astype(np.int8))
+            integers = self._fresh(f"{name}_signed")
+            self._append("QuantizeLinear", [name, scale, zero_name], integers, name)
+            self.signed[name] = integers, zero_name
+        return self.signed[name]
 
     def _interleave(self, node: onnx.NodeProto) -> None:
         """DepthToSpace on the integers; channels that become one have one grid, so DQ may follow it."""
@@ -250,7 +309,10 @@ class _Encoder:
 
     def _weight_grid(self, unit: Unit) -> QuantParams:
         """Weight scales as the kernel sees them, enlarged where the int32 bias in steps of s_in * s_w would overflow."""
-        grid = weight_params(self.index.array(unit.weight), self.dialect.weight, unit.weight_axis)
+        scheme = self.dialect.weight
+        if self.weight_bits[unit.name] != scheme.bits:
+            scheme = FULL_WEIGHTS
+        grid = weight_params(self.index.array(unit.weight), scheme, unit.weight_axis)
         bias = self._kernel_bias(unit)
         factor = self._output_factor(unit)
         scale = grid.scale.astype(np.float64) * factor

@@ -12,8 +12,13 @@ from collections.abc import Collection, Iterable, Mapping
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.plan import NodePlan, Plan
+from fts_converters.quantize.encode_sums import may_keep_sums
 from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.units import Candidates, Unit
+
+EMPTY: Mapping[str, str] = {}
+# Of int8 units whose sums leave them unrounded (`encode_sums`), and of weights on the full grid.
+SUM_BITS, FULL_WEIGHT_BITS, FLOAT_BITS = 32, 8, 32
 
 
 def plan_nodes(
@@ -23,6 +28,7 @@ def plan_nodes(
     dialect: Dialect,
     *,
     kept_float: Mapping[str, str],
+    fine: Mapping[str, str] = EMPTY,
 ) -> Plan:
     """Plan with everything int8 that gains by it.
 
@@ -32,24 +38,62 @@ def plan_nodes(
         profile: Target.
         dialect: Encoding.
         kept_float: Unit name to the reason why it stays float (budget, pin).
+        fine: Unit name to the reason why it takes the finer one of the engine's integer forms: sums that are not rounded
+            where float operators read them, else weights of 8 bits where the usual ones have less.
     """
     wanted = {name: unit for name, unit in candidates.units.items() if name not in kept_float}
-    chosen = _drop_isolated(wanted, index)
+    chosen = _drop_isolated(wanted)
     reasons = {**candidates.reasons, **kept_float}
     isolated = "between float neighbours: converting to integers and back would cost more than it saves"
     for name in wanted:
         if name not in chosen:
             reasons[name] = isolated
-    return _plan(index, candidates, profile, dialect, chosen, reasons)
+    return _plan(index, candidates, profile, dialect, chosen, reasons, fine)
 
 
-def plan_only(index: GraphIndex, candidates: Candidates, profile: DeviceProfile, dialect: Dialect, unit: str) -> Plan:
+def plan_only(
+    index: GraphIndex,
+    candidates: Candidates,
+    profile: DeviceProfile,
+    dialect: Dialect,
+    unit: str,
+    fine: Mapping[str, str] = EMPTY,
+) -> Plan:
     """Plan with one unit in int8 and all else float: what this unit alone costs."""
     reasons = {**candidates.reasons, **{n: "measured alone: another unit" for n in candidates.units}}
-    return _plan(index, candidates, profile, dialect, {unit: candidates.units[unit]}, reasons)
+    chosen = {unit: candidates.units[unit]}
+    return _plan(index, candidates, profile, dialect, chosen, reasons, fine)
 
 
-def _drop_isolated(units: Mapping[str, Unit], index: GraphIndex) -> dict[str, Unit]:
+def is_fine(node: NodePlan, dialect: Dialect) -> bool:
+    """Is a node int8 in a form that is finer than the dialect's usual one?"""
+    return node.precision == "int8" and (node.output_bits == SUM_BITS or node.weight_bits > dialect.weight.bits)
+
+
+def _forms(
+    fine: Mapping[str, str], chosen: Mapping[str, Unit], index: GraphIndex, dialect: Dialect
+) -> dict[str, tuple[int, int]]:
+    """(weight bits, output bits) of the units that are wanted finer than usual and can be."""
+    found = {}
+    for name in fine:
+        unit = chosen.get(name)
+        if unit is None or not unit.weight:
+            continue
+        if dialect.has_sum_kernels and may_keep_sums(unit, index) and _is_read_in_float(unit, chosen, index):
+            found[name] = (dialect.weight.bits, SUM_BITS)
+        elif dialect.weight.bits < FULL_WEIGHT_BITS:
+            found[name] = (FULL_WEIGHT_BITS, dialect.activation.bits)
+    return found
+
+
+def _is_read_in_float(unit: Unit, chosen: Mapping[str, Unit], index: GraphIndex) -> bool:
+    """Where integers are all that is wanted of it, its sums would be rounded right behind the kernel."""
+    members = {n for u in chosen.values() for n in u.nodes}
+    readers = index.readers.get(unit.output, ())
+    return unit.output in index.outputs | index.captured or any(r.name not in members for r in readers)
+
+
+def _drop_isolated(units: Mapping[str, Unit]) -> dict[str, Unit]:
     kept = dict(units)
     while True:
         outputs = {u.output for u in kept.values()}
@@ -72,15 +116,21 @@ def _plan(
     dialect: Dialect,
     chosen: Mapping[str, Unit],
     reasons: Mapping[str, str],
+    fine: Mapping[str, str],
 ) -> Plan:
+    forms = _forms(fine, chosen, index, dialect)
     main_of = {n: u for u in candidates.units.values() for n in u.nodes}
     nodes = []
     for node in index.model.graph.node:
         unit = main_of.get(node.name)
         is_integer = unit is not None and unit.name in chosen
         reason = (
-            _why_integer(node.name, unit) if is_integer and unit else reasons.get(unit.name if unit else node.name, "")
+            _why_integer(node.name, unit, fine if unit.name in forms else EMPTY)
+            if is_integer and unit
+            else reasons.get(unit.name if unit else node.name, "")
         )
+        usual = (dialect.weight.bits, dialect.activation.bits) if is_integer else (FLOAT_BITS, FLOAT_BITS)
+        weight_bits, output_bits = forms.get(node.name, usual) if is_integer else usual
         nodes.append(
             NodePlan(
                 name=node.name,
@@ -89,12 +139,16 @@ def _plan(
                 engine=profile.engine,
                 reason=reason,
                 macs=candidates.macs.get(node.name, 0),
+                weight_bits=weight_bits,
+                output_bits=output_bits,
             )
         )
     return Plan(target=profile.target, dialect=dialect.name, nodes=tuple(nodes))
 
 
-def _why_integer(name: str, unit: Unit) -> str:
+def _why_integer(name: str, unit: Unit, fine: Mapping[str, str]) -> str:
+    if name == unit.name and name in fine:
+        return f"integer kernel, finer than usual: {fine[name]}"
     if name != unit.name:
         return f"folded into {unit.op_type} {unit.name!r}"
     return {

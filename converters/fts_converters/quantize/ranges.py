@@ -50,13 +50,20 @@ def params_from_range(
 
 
 def weight_params(weight: npt.NDArray[np.float32], scheme: Scheme, axis: int | None) -> QuantParams:
-    """Grid of a constant weight, by its greatest magnitude: per channel along `axis`, or one for all when None."""
+    """Grid of a constant weight, by its greatest magnitude: per channel along `axis`, or one for all when None.
+
+    It has as many steps on either side of 0; an unsigned scheme has 0 in its middle.
+    """
     if axis is None:
         reach = np.abs(weight).max(initial=0.0).reshape(1)
     else:
         others = tuple(i for i in range(weight.ndim) if i != axis)
         reach = np.abs(weight).max(axis=others, initial=0.0)
-    return params_from_range(-reach, reach, scheme, axis)
+    if not np.isfinite(reach).all():
+        raise NonFiniteValueError("range: a weight is NaN or infinite, expected finite weights; no grid can cover it")
+    middle = 0 if scheme.signed else 1 << (scheme.bits - 1)
+    scale = (np.maximum(reach.astype(np.float64), LEAST_RANGE) / (scheme.qmax - middle)).astype(np.float32)
+    return QuantParams(scale=scale, zero_point=np.full(scale.shape, middle, np.int32), scheme=scheme, axis=axis)
 
 
 def quantize(values: npt.NDArray[np.float32], params: QuantParams) -> npt.NDArray[np.generic]:

@@ -1,31 +1,40 @@
-"""Find a plan that meets the accuracy budget with as much INT8 as possible.
+"""Find the cheapest plan that meets the accuracy budget.
 
-Start with everything in INT8. While the budget fails, the unit that alone in INT8 loses most of the metric (measured one
-at a time on the select split) goes to float. A unit that would bring INT8 below its least share of the MACs is passed
-over for the next one. When no unit is left, the attempt with the best metric is returned as not met.
+Start with everything in INT8. Where that fails, each unit is measured alone, in INT8 and in the engine's finer integer form,
+on the select split; `upgrade_path` orders the steps out of INT8 by what they bring for their cost. Along the path the first
+plan that holds is found by halving, every plan being run; then steps that turn out not to be needed are taken back, the
+costliest first. A step that would bring INT8 below its least share of the MACs is left out. When nothing holds, the attempt
+with the best metric is returned as not met.
 
 A handful of photos that just holds the budget says little about the next ones. So where the worst sample counts (n < 20),
-the search goes on until the budget holds with a reserve of one standard deviation over the samples, as long as a step
-brings at least a tenth of what is missing. The reserve is an aim: without it the budget is met all the same.
+a plan should hold with a reserve of one standard deviation over the samples. The reserve is an aim: where it is out of reach
+the budget alone is held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import stdev
 
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.plan import Plan
 from fts_calibration.metrics.budget import ENOUGH_FOR_A_MEAN, Score, worst
+from fts_calibration.metrics.used_share import used_share
 from fts_converters.quantize.graph_index import GraphIndex
-from fts_converters.quantize.plan_nodes import plan_nodes, plan_only
+from fts_converters.quantize.levels import Level, plan_alone, plan_cost, plan_levels
+from fts_converters.quantize.plan_nodes import is_fine
 from fts_converters.quantize.trials import Trials
-from fts_converters.quantize.units import Candidates
+from fts_converters.quantize.units import Candidates, Unit
+from fts_converters.quantize.upgrade_path import Choice, Upgrade, upgrade_path
 
-# Below this share of what is missing, a unit in float costs more speed than the reserve is worth.
-LEAST_GAIN = 0.1
+# Below this share of the noise of all units, a unit is not measured in a finer form: it does not matter.
+LEAST_NOISE = 0.002
+# Tries to take a step back, so that a net of hundreds of units ends.
+MOST_STEPS_BACK = 12
+# What a unit without MACs adds in float, as a share of the net: conversions of what it reads and writes.
+BRIDGE_COST = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +57,23 @@ class UnitLoss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TriedPlan:
+    """A whole plan that was run.
+
+    Attributes:
+        score: Its worst output on the select split.
+        integer_share: Of the MACs planned as int8, 0..1.
+        fine_share: Of the MACs in a finer integer form, 0..1.
+        cost: Work as a share of the net in float (`plan_cost`).
+    """
+
+    score: Score
+    integer_share: float
+    fine_share: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
     """The plan found.
 
@@ -57,6 +83,7 @@ class SearchResult:
         is_met: The budget holds on every output.
         losses: Units measured alone, worst first; empty when the first plan held.
         tried: Number of whole plans scored.
+        front: Those of them that no other one beats in both cost and metric, cheapest first.
     """
 
     plan: Plan
@@ -64,6 +91,7 @@ class SearchResult:
     is_met: bool
     losses: tuple[UnitLoss, ...]
     tried: int
+    front: tuple[TriedPlan, ...] = ()
 
 
 def search_budget(
@@ -87,74 +115,207 @@ def search_budget(
         min_int8: Least share of the MACs that stays int8, 0..1.
         on_step: Told what is going on.
     """
-    kept: dict[str, str] = {}
-    plan = plan_nodes(index, candidates, profile, dialect, kept_float=kept)
-    scores = trials.scores(plan)
-    on_step(f"all in INT8: {_tell(scores)}")
-    best = SearchResult(plan=plan, scores=scores, is_met=_holds(scores), losses=(), tried=1)
-    if _missing(scores) <= 0:
-        return best
-    losses = _measure_alone(index, candidates, profile, dialect, trials, plan, on_step)
-    decisions = {loss.unit: "int8" for loss in losses}
-    tried = 1
-    for loss in losses:
-        reason = f"in float for the budget: alone in INT8 it leaves {_tell((loss.score,))}"
-        plan = plan_nodes(index, candidates, profile, dialect, kept_float={**kept, loss.unit: reason})
-        if plan.planned_integer_share < min_int8:
-            decisions[loss.unit] = f"int8: in float, less than {min_int8:.0%} of the MACs would be INT8"
-            continue
-        scores = trials.scores(plan)
-        tried += 1
-        on_step(f"{loss.unit} in float: {_tell(scores)}, INT8 {plan.planned_integer_share:.0%} of the MACs")
-        gain = worst(scores).margin - worst(best.scores).margin
-        if best.is_met and gain < LEAST_GAIN * _missing(best.scores):
-            break
-        kept[loss.unit] = reason
-        decisions[loss.unit] = "float"
-        if gain > 0:
-            best = SearchResult(plan=plan, scores=scores, is_met=_holds(scores), losses=(), tried=tried)
-        if _missing(scores) <= 0:
-            break
-    planned = best.plan.by_name()
-    for unit, decision in decisions.items():
-        if decision == "float" and planned[unit].precision == "int8":
-            decisions[unit] = "int8: in float, it made no better plan"
-    told = tuple(
-        UnitLoss(unit=s.unit, op_type=s.op_type, score=s.score, mac_share=s.mac_share, decision=decisions[s.unit])
-        for s in losses
-    )
-    return SearchResult(plan=best.plan, scores=best.scores, is_met=best.is_met, losses=told, tried=tried)
+    search = _Search(index, candidates, profile, dialect, trials, on_step)
+    first = search.run({}, {}, "all in INT8")
+    if _missing(first.scores) <= 0:
+        return search.result(first, ())
+    units = search.units_of(first.plan)
+    losses = search.measure(units, first.plan)
+    steps = _within_share(upgrade_path(search.choices(units, losses, first.scores)), search, min_int8)
+    reasons = {s.unit: f"alone in INT8 it leaves {_tell((losses[s.unit].score,))}" for s in steps}
+    held = search.first_that_holds(steps, reasons, _missing)
+    if held is None:
+        held = search.first_that_holds(steps, reasons, lambda scores: -worst(scores).margin)
+        wanted: Callable[[Scores], float] = lambda scores: -worst(scores).margin  # noqa: E731
+    else:
+        wanted = _missing
+    best = search.best() if held is None else search.without_needless(held, reasons, wanted)
+    return search.result(best, tuple(losses.values()), min_int8)
 
 
-def _measure_alone(
-    index: GraphIndex,
-    candidates: Candidates,
-    profile: DeviceProfile,
-    dialect: Dialect,
-    trials: Trials,
-    plan: Plan,
-    on_step: Callable[[str], None],
-) -> list[UnitLoss]:
-    planned = {n.name for n in plan.nodes if n.precision == "int8"}
-    units = [u for u in candidates.units.values() if u.name in planned and u.role != "passthrough"]
-    total = sum(candidates.macs.values()) or 1
-    losses = []
-    for position, unit in enumerate(units, 1):
-        score = worst(trials.scores(plan_only(index, candidates, profile, dialect, unit.name)))
-        losses.append(
-            UnitLoss(
-                unit=unit.name, op_type=unit.op_type, score=score, mac_share=candidates.macs.get(unit.name, 0) / total
-            )
+Scores = tuple[Score, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    levels: Mapping[str, Level]
+    plan: Plan
+    scores: Scores
+    cost: float
+
+
+class _Search:
+    """The net, what is asked of it, and every plan that was run."""
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        candidates: Candidates,
+        profile: DeviceProfile,
+        dialect: Dialect,
+        trials: Trials,
+        on_step: Callable[[str], None],
+    ) -> None:
+        self._net = (index, candidates, profile, dialect)
+        self._trials = trials
+        self._on_step = on_step
+        self._runs: list[_Run] = []
+        self.macs = candidates.macs
+        self.total_macs = sum(candidates.macs.values()) or 1
+
+    def run(self, levels: Mapping[str, Level], reasons: Mapping[str, str], what: str) -> _Run:
+        """Score a plan, once."""
+        levels = {u: level for u, level in levels.items() if level != "int8"}
+        for known in self._runs:
+            if known.levels == levels:
+                return known
+        told = {
+            u: f"{'in float' if level == 'float' else 'chosen'} for the budget: {reasons[u]}"
+            for u, level in levels.items()
+        }
+        plan = plan_levels(*self._net, levels, told)
+        run = _Run(levels=levels, plan=plan, scores=self._trials.scores(plan), cost=plan_cost(plan, self._net[3]))
+        self._runs.append(run)
+        self._on_step(
+            f"{what}: {_tell(run.scores)}, INT8 {plan.planned_integer_share:.0%} of the MACs, work {run.cost:.2f}"
         )
-        on_step(f"alone in INT8 {position}/{len(units)}: {unit.op_type} {unit.name}: {_tell((score,))}")
-    return sorted(losses, key=lambda loss: loss.score.margin)
+        return run
+
+    def units_of(self, plan: Plan) -> list[Unit]:
+        """Units that a plan has in INT8 and that round."""
+        planned = {n.name for n in plan.nodes if n.precision == "int8"}
+        return [u for u in self._net[1].units.values() if u.name in planned and u.role != "passthrough"]
+
+    def measure(self, units: Sequence[Unit], plan: Plan) -> dict[str, UnitLoss]:
+        """Each unit alone in INT8, worst first."""
+        losses = []
+        for position, unit in enumerate(units, 1):
+            score = worst(self._alone(unit.name, "int8"))
+            share = self.macs.get(unit.name, 0) / self.total_macs
+            losses.append(UnitLoss(unit=unit.name, op_type=unit.op_type, score=score, mac_share=share))
+            self._on_step(f"alone in INT8 {position}/{len(units)}: {unit.op_type} {unit.name}: {_tell((score,))}")
+        return {loss.unit: loss for loss in sorted(losses, key=lambda loss: loss.score.margin)}
+
+    def choices(
+        self, units: Sequence[Unit], losses: Mapping[str, UnitLoss], whole: Scores
+    ) -> dict[str, tuple[Choice, ...]]:
+        """What each unit offers; its noise is summed over the outputs, by how much each of them lacks as a whole."""
+        weights = [used_share(s) for s in whole]
+        int8 = {u.name: self._noise(u.name, "int8", weights) for u in units}
+        least = LEAST_NOISE * sum(int8.values())
+        found = {}
+        for unit in units:
+            offered = [Choice(level="int8", cost=self._unit_cost(unit, "int8"), noise=int8[unit.name])]
+            if int8[unit.name] >= least and self._has_fine(unit):
+                noise = self._noise(unit.name, "fine", weights)
+                offered.append(Choice(level="fine", cost=self._unit_cost(unit, "fine"), noise=noise))
+            offered.append(Choice(level="float", cost=self._unit_cost(unit, "float"), noise=0.0))
+            found[unit.name] = tuple(offered)
+        return found
+
+    def first_that_holds(
+        self, steps: Sequence[Upgrade], reasons: Mapping[str, str], missing: Callable[[Scores], float]
+    ) -> _Run | None:
+        """The shortest beginning of the path that holds, by halving; None where not even all of it does."""
+        whole = self.run(_levels_after(steps), reasons, f"{len(steps)} of {len(steps)} steps")
+        if missing(whole.scores) > 0:
+            return next((r for r in sorted(self._runs, key=lambda r: r.cost) if missing(r.scores) <= 0), None)
+        low, high, held = 0, len(steps), whole
+        while high - low > 1:
+            middle = (low + high) // 2
+            run = self.run(_levels_after(steps[:middle]), reasons, f"{middle} of {len(steps)} steps")
+            if missing(run.scores) <= 0:
+                high, held = middle, run
+            else:
+                low = middle
+        return held
+
+    def without_needless(self, run: _Run, reasons: Mapping[str, str], missing: Callable[[Scores], float]) -> _Run:
+        """Take back what can be, the costliest first."""
+        for name in sorted(run.levels, key=lambda u: -self._unit_cost(self._net[1].units[u], run.levels[u]))[
+            :MOST_STEPS_BACK
+        ]:
+            below: tuple[Level, ...] = ("int8", "fine") if run.levels[name] == "float" else ("int8",)
+            for level in below:
+                tried = self.run({**run.levels, name: level}, reasons, f"{name} at {level}")
+                if missing(tried.scores) <= 0 and tried.cost <= run.cost:
+                    run = tried
+                    break
+        return run
+
+    def best(self) -> _Run:
+        """The run whose worst output is nearest to its budget; the cheapest of equals."""
+        return max(self._runs, key=lambda r: (worst(r.scores).margin, -r.cost))
+
+    def result(self, run: _Run, losses: Sequence[UnitLoss], min_int8: float = 0.0) -> SearchResult:
+        """What is returned, with the decisions told unit by unit."""
+        planned = run.plan.by_name()
+        decided = {u: _decision(planned[u].precision, level) for u, level in run.levels.items()}
+        told = tuple(replace(s, decision=decided.get(s.unit, self._why_int8(s, min_int8, run))) for s in losses)
+        return SearchResult(
+            plan=run.plan,
+            scores=run.scores,
+            is_met=all(s.margin >= 0 for s in run.scores),
+            losses=told,
+            tried=len(self._runs),
+            front=self._front(),
+        )
+
+    def _why_int8(self, loss: UnitLoss, min_int8: float, run: _Run) -> str:
+        is_kept = run.plan.planned_integer_share - loss.mac_share < min_int8 and worst(run.scores).margin < 0
+        return f"int8: in float, less than {min_int8:.0%} of the MACs would be INT8" if is_kept else "int8"
+
+    def _front(self) -> tuple[TriedPlan, ...]:
+        found: list[TriedPlan] = []
+        for run in sorted(self._runs, key=lambda r: (r.cost, -worst(r.scores).margin)):
+            if not found or worst(run.scores).margin > found[-1].score.margin:
+                fine = sum(n.macs for n in run.plan.nodes if is_fine(n, self._net[3])) / self.total_macs
+                share = run.plan.planned_integer_share
+                found.append(TriedPlan(score=worst(run.scores), integer_share=share, fine_share=fine, cost=run.cost))
+        return tuple(found)
+
+    def _alone(self, unit: str, level: Level) -> Scores:
+        return self._trials.scores(plan_alone(*self._net, unit, level))
+
+    def _noise(self, unit: str, level: Level, weights: Sequence[float]) -> float:
+        return sum(w * used_share(s) for w, s in zip(weights, self._alone(unit, level), strict=True))
+
+    def _has_fine(self, unit: Unit) -> bool:
+        plan = plan_levels(*self._net, {unit.name: "fine"}, {unit.name: ""})
+        return is_fine(plan.by_name()[unit.name], self._net[3])
+
+    def _unit_cost(self, unit: Unit, level: Level) -> float:
+        plan = plan_levels(*self._net, {unit.name: level}, {unit.name: ""})
+        bridge = BRIDGE_COST if level == "float" and not unit.macs else 0.0
+        return plan_cost(plan, self._net[3]) + bridge
 
 
-def _holds(scores: tuple[Score, ...]) -> bool:
-    return all(s.margin >= 0 for s in scores)
+def _levels_after(steps: Sequence[Upgrade]) -> dict[str, Level]:
+    return {s.unit: s.level for s in steps}
 
 
-def _missing(scores: tuple[Score, ...]) -> float:
+def _within_share(steps: Sequence[Upgrade], search: _Search, min_int8: float) -> list[Upgrade]:
+    """The path without steps to float for which too little would stay INT8."""
+    kept, in_float = [], 0
+    integer = 1.0
+    for step in steps:
+        if step.level == "float":
+            share = search.macs.get(step.unit, 0) / search.total_macs
+            if integer - share < min_int8 - 1e-12 and share > 0:
+                continue
+            integer -= share
+        kept.append(step)
+    del in_float
+    return kept
+
+
+def _decision(precision: str, level: Level) -> str:
+    if level == "float":
+        return "float" if precision != "int8" else "int8"
+    return "int8, finer form"
+
+
+def _missing(scores: Scores) -> float:
     """How much the worst output lacks to its budget and reserve; not positive when it has both."""
     return max(_reserve(s) - s.margin for s in scores)
 
@@ -165,6 +326,6 @@ def _reserve(score: Score) -> float:
     return stdev(score.values) if is_worst_sample and len(score.values) > 1 else 0.0
 
 
-def _tell(scores: tuple[Score, ...]) -> str:
+def _tell(scores: Scores) -> str:
     score = worst(scores)
     return f"{score.budget.metric} {score.budget.figure(score.value)} on {score.output!r}"

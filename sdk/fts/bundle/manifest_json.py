@@ -278,7 +278,7 @@ def _plan(value: JsonValue) -> Plan:
 
 
 def _node(value: JsonValue) -> NodePlan:
-    fields = value.fields(("name", "op_type", "precision", "engine", "reason", "macs"))
+    fields = value.fields(("name", "op_type", "precision", "engine", "reason", "macs", "weight_bits", "output_bits"))
     return NodePlan(
         name=fields["name"].text(),
         op_type=fields["op_type"].text(empty=False),
@@ -286,6 +286,8 @@ def _node(value: JsonValue) -> NodePlan:
         engine=fields["engine"].text(empty=False),
         reason=fields["reason"].text(empty=False),
         macs=fields["macs"].integer(0),
+        weight_bits=fields["weight_bits"].integer(0),
+        output_bits=fields["output_bits"].integer(0),
     )
 
 
@@ -403,6 +405,8 @@ def _plan_json(plan: Plan) -> dict[str, Any]:
                 "engine": n.engine,
                 "reason": n.reason,
                 "macs": n.macs,
+                "weight_bits": n.weight_bits,
+                "output_bits": n.output_bits,
             }
             for n in plan.nodes
         ],

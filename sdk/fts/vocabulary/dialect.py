@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fts.vocabulary.quantization import Scheme
@@ -18,6 +19,8 @@ class Dialect:
         weight: Grid of weights.
         bias_bits: Integer bias of scale s_in * s_w, or None for a float bias.
         quantizes_outputs: True when a unit is DQ -> op -> Q, False when outputs stay float.
+        mac_costs: Time of a multiply-accumulate, float as 1, by form: "int8" the usual one, "sums", "full_weights" of 8 bits.
+        has_sum_kernels: The engine also has kernels that give their 32-bit sums (ConvInteger, MatMulInteger).
     """
 
     name: str
@@ -26,3 +29,5 @@ class Dialect:
     weight: Scheme
     bias_bits: int | None
     quantizes_outputs: bool
+    mac_costs: Mapping[str, float]
+    has_sum_kernels: bool = False

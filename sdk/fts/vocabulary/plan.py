@@ -20,6 +20,9 @@ class NodePlan:
         engine: Engine kind that runs it.
         reason: Why, in words a user understands; never empty.
         macs: Multiply-accumulates for one inference (0 for other operators than the four that count).
+        weight_bits: Of its constant weights, where it has them; 32 is float.
+        output_bits: Of the values that leave it: 8 rounded to an integer grid; 32 float, or for int8 its sums scaled to
+            float instead of rounded.
     """
 
     name: str
@@ -28,6 +31,8 @@ class NodePlan:
     engine: str
     reason: str
     macs: int = 0
+    weight_bits: int = 32
+    output_bits: int = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

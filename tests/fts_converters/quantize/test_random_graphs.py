@@ -131,12 +131,13 @@ def float_names(net: onnx.ModelProto) -> list[str]:
     return [n.name for n in net.graph.node]
 
 
-@given(net=nets(), kept=st.sets(st.integers(0, 12), max_size=4))
+@given(net=nets(), kept=st.sets(st.integers(0, 12), max_size=4), fine=st.sets(st.integers(0, 12), max_size=6))
 @settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_runs_in_integers_exactly_what_the_plan_says(bench, net, kept):
+def test_runs_in_integers_exactly_what_the_plan_says(bench, net, kept, fine):
     names = float_names(net)
     kept_float = {names[k]: "kept for the budget" for k in kept if k < len(names)}
-    trial = bench.trial(net, bench.feeds(net, 2), kept_float=kept_float)
+    finer = {names[k]: "fine for the budget" for k in fine if k < len(names)}
+    trial = bench.trial(net, bench.feeds(net, 2), kept_float=kept_float, fine=finer)
     planned = {n.name for n in trial.plan.nodes if n.precision == "int8" and n.macs}
     assert set(trial.kernels.integer_nodes) == planned
     assert trial.kernels.integer_mac_share == trial.plan.planned_integer_share

@@ -70,7 +70,7 @@ def test_the_unit_that_loses_most_goes_first_and_the_search_stops_when_met(chain
     assert [loss.unit for loss in result.losses] == ["b", "c", "a", "d"]
     assert [loss.decision for loss in result.losses] == ["float", "int8", "int8", "int8"]
     assert result.scores[0].value == 60 - 13
-    assert any("b in float" in s for s in steps)
+    assert any("steps: psnr" in s for s in steps)
 
 
 def test_each_unit_is_measured_alone(chain):
@@ -92,15 +92,15 @@ def test_the_best_attempt_is_kept_when_none_holds(chain):
     class Worse(Table):
         def scores(self, plan):
             (score,) = super().scores(plan)
-            harm = 40.0 if len(self.plans[-1]) < 3 and len(self.plans) > 5 else 0.0
+            harm = 40.0 if len(self.plans[-1]) == 0 else 0.0  # all in float is a plan too, and here a bad one
             return (Score(output="y", budget=score.budget, values=tuple(v - harm for v in score.values)),)
 
     result, _ = search(chain, Worse({"a": 9, "b": 9, "c": 9, "d": 9}, budget="psnr>=70"), min_int8=0.0)
     assert not result.is_met
-    assert in_float(result) == {"a"}
-    decisions = {loss.unit: loss.decision for loss in result.losses}
-    # What the search tried after its best attempt is not what came out of it.
-    assert decisions == {"a": "float", **{u: "int8: in float, it made no better plan" for u in "bcd"}}
+    best = max(tried.score.value for tried in result.front)
+    assert result.scores[0].value == best
+    told = {loss.unit for loss in result.losses if loss.decision == "float"}
+    assert told == in_float(result)
 
 
 def test_decisions_agree_with_the_plan(chain):
