@@ -37,7 +37,7 @@ from fts_converters.progress import Progress
 from fts_converters.quantize.choose_calibrator import choose_calibrator
 from fts_converters.quantize.encode_qdq import Encoded, encode_qdq
 from fts_converters.quantize.plan_nodes import plan_nodes
-from fts_converters.quantize.search_budget import SearchResult, UnitLoss, search_budget
+from fts_converters.quantize.search_budget import SearchResult, TriedPlan, UnitLoss, search_budget
 from fts_converters.quantize.trials import Trials, open_trials
 from fts_converters.report import metrics_json, report_json
 from fts_converters.report_folder import below_budget_name, report_folder, require_free_place
@@ -59,6 +59,7 @@ class Conversion:
         metrics: Entries of the report.
         integer_mac_share: As ONNX Runtime runs it, 0..1.
         losses: Units measured alone, worst first; empty when all INT8 met the budget.
+        front: Whole plans tried that no other one beats in both cost and metric, cheapest first.
         warnings: (id, text).
         speed: Against FP32 on this machine, where it could be measured.
     """
@@ -68,6 +69,7 @@ class Conversion:
     metrics: tuple[dict[str, Any], ...]
     integer_mac_share: float
     losses: tuple[UnitLoss, ...]
+    front: tuple[TriedPlan, ...]
     warnings: tuple[tuple[str, str], ...]
     speed: Speed | None = None
 
@@ -289,6 +291,7 @@ def _verify_and_pack(
             integer_mac_share=verification.kernels.integer_mac_share,
             kernels=dict(verification.kernels.kernels),
             losses=found.losses,
+            front=found.front,
             warnings=warnings.lasting_entries,
             given_scales=None if prepared.given is None else prepared.given.count.to_json(),
         )
@@ -315,6 +318,7 @@ def _verify_and_pack(
         metrics=tuple(metrics),
         integer_mac_share=verification.kernels.integer_mac_share,
         losses=found.losses,
+        front=found.front,
         warnings=warnings.entries,
         speed=speed,
     )

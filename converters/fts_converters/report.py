@@ -12,7 +12,7 @@ from fts_calibration.audit.finding import Finding
 from fts_calibration.dataset.calibration_set import FileRecord
 from fts_calibration.metrics.budget import Score
 from fts_calibration.statistics.statistics import TensorRange
-from fts_converters.quantize.search_budget import UnitLoss
+from fts_converters.quantize.search_budget import TriedPlan, UnitLoss
 
 
 def metrics_json(scores: Sequence[Score], split: str, tag: str) -> list[dict[str, Any]]:
@@ -51,6 +51,7 @@ def report_json(
     histograms: Sequence[Mapping[str, Any]] = (),
     given_scales: Mapping[str, int] | None = None,
     findings: Sequence[Finding] = (),
+    front: Sequence[TriedPlan] = (),
 ) -> str:
     """The report as text, keys sorted, the same for the same conversion; `given_scales` is None for a net that came without."""
     report = {
@@ -87,6 +88,18 @@ def report_json(
                 "decision": s.decision,
             }
             for s in losses
+        ],
+        "pareto": [
+            {
+                "integer_share": round(t.integer_share, 6),
+                "fine_share": round(t.fine_share, 6),
+                "cost": round(t.cost, 6),
+                "output": t.score.output,
+                "metric": t.score.budget.metric,
+                "value": round(t.score.value, 4),
+                "met": t.score.margin >= 0,
+            }
+            for t in front
         ],
         "histograms": list(histograms),
         "given_scales": dict(given_scales or {"activations": 0, "constants": 0}),

@@ -39,12 +39,15 @@ def test_a_missed_budget_is_exit_3_with_the_list_of_units(missed: Ran) -> None:
     assert missed.code == 3
     assert "output 'y': psnr>=90 missed on the select split" in missed.err
     assert "output 'y': psnr>=90 missed on the verify split" in missed.err
-    listed = missed.err.partition("worst first:\n")[2].splitlines()[:-1]
+    listed = missed.err.partition("worst first:\n")[2].partition("  plans tried")[0].splitlines()
     assert len(listed) == 2  # both convolutions
     values = [float(line.split()[0]) for line in listed]
     assert values == sorted(values)
     assert all(" of the MACs  Conv " in line for line in listed)
     assert "net.cpu-int8.below-budget.fts" in missed.err
+    front = missed.err.partition("cheapest first")[2].splitlines()[1:-1]
+    assert front
+    assert all("work 0." in line and "of the MACs in INT8" in line for line in front)
 
 
 def test_the_best_attempt_lies_beside_the_final_name_and_is_refused(missed: Ran, place: Path) -> None:
@@ -90,14 +93,14 @@ def test_a_layer_that_costs_too_much_goes_to_float_with_its_reason(place: Path, 
     save_pictures(place / "photos", 8)
     everything = json.loads(fts_convert("net.onnx", "--calib", "photos", "--json").out)
     reached = min(m["value"] for m in everything["metrics"])
-    threshold = f"psnr>={reached + 0.5:.2f}"
+    threshold = f"psnr>={reached + 25:.2f}"  # out of reach of the finer integer forms too
     done = fts_convert("net.onnx", "--calib", "photos", "--budget", threshold, "--min-int8", "0", "--json")
     assert done.code == 0, done.err
     result = json.loads(done.out)
     assert result["integer_mac_share"] < 1.0
     nodes = report_of(place / "net.cpu-int8.fts")["nodes"]
     assert [n["name"] for n in nodes if n["precision"] == "fp32" and "for the budget" in n["reason"]]
-    assert all(m["value"] >= reached + 0.5 for m in result["metrics"])
+    assert all(m["value"] >= reached + 25 for m in result["metrics"])
 
 
 def test_without_a_budget_one_file_is_enough_and_nothing_is_called_verified(place: Path, fts_convert: Run) -> None:

@@ -308,5 +308,12 @@ def _not_met_text(result: Conversion) -> str:
             f"{s.op_type} {s.unit}: {s.decision}"
             for s in result.losses
         ]
+    if result.front:
+        lines.append("  plans tried that no other one beats, cheapest first (work: multiply-accumulates, float is 1):")
+        lines += [
+            f"    {t.score.budget.figure(t.score.value):>8} {t.score.budget.metric} on {t.score.output!r}  work {t.cost:.2f}  "
+            f"{t.integer_share:6.1%} of the MACs in INT8, {t.fine_share:6.1%} in its finer form"
+            for t in result.front
+        ]
     lines.append(f"  the best attempt is {result.bundle}; `fts.load(..., allow_below_budget=True)` opens it")
     return "\n".join(lines)

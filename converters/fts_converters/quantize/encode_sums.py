@@ -111,7 +111,7 @@ def _bias(unit: Unit, index: GraphIndex) -> npt.NDArray[np.float32] | None:
     """None where it is 0, or where all that read the output take a number a channel away."""
     if not unit.bias:
         return None
-    values = index.array(unit.bias).astype(np.float32).reshape(-1)
+    values: npt.NDArray[np.float32] = index.array(unit.bias).astype(np.float32).reshape(-1)
     readers = index.readers.get(unit.output, ())
     is_mean_lost = readers and all(r.op_type in TAKES_MEAN_AWAY for r in readers) and len(unit.nodes) == 1
     if not values.any() or (is_mean_lost and unit.output not in index.outputs | index.captured):

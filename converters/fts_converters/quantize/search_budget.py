@@ -296,8 +296,7 @@ def _levels_after(steps: Sequence[Upgrade]) -> dict[str, Level]:
 
 def _within_share(steps: Sequence[Upgrade], search: _Search, min_int8: float) -> list[Upgrade]:
     """The path without steps to float for which too little would stay INT8."""
-    kept, in_float = [], 0
-    integer = 1.0
+    kept, integer = [], 1.0
     for step in steps:
         if step.level == "float":
             share = search.macs.get(step.unit, 0) / search.total_macs
@@ -305,14 +304,13 @@ def _within_share(steps: Sequence[Upgrade], search: _Search, min_int8: float) ->
                 continue
             integer -= share
         kept.append(step)
-    del in_float
     return kept
 
 
 def _decision(precision: str, level: Level) -> str:
     if level == "float":
         return "float" if precision != "int8" else "int8"
-    return "int8, finer form"
+    return "int8: in a finer form"
 
 
 def _missing(scores: Scores) -> float:

@@ -59,7 +59,7 @@ def upgrade_path(choices: Mapping[str, Sequence[Choice]]) -> tuple[Upgrade, ...]
 
 def _hull(unit: str, offered: Sequence[Choice]) -> list[Upgrade]:
     here, rest = offered[0], list(offered[1:])
-    steps = []
+    steps: list[Upgrade] = []
     while True:
         better = [c for c in rest if c.noise < here.noise]
         if not better:

@@ -68,6 +68,7 @@ def report(**more: Any) -> dict[str, Any]:
         "kernels": {"QLinearConv": 1},
         "sensitivity": [],
         "histograms": [],
+        "pareto": [],
         "given_scales": {"activations": 0, "constants": 0},
         "warnings": [{"id": "default-color", "text": "color was not given: rgb assumed"}],
         **more,
