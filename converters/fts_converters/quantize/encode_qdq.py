@@ -18,7 +18,7 @@ tensor: it is the identity, no optimizer of ONNX Runtime removes it, and the gro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,9 @@ from onnx import helper, numpy_helper
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.plan import Plan
 from fts.vocabulary.quantization import QuantParams
+from fts_calibration.recovery.weight_update import WeightUpdate
 from fts_calibration.statistics.statistics import Statistics
+from fts_converters.quantize.check_update import check_update
 from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.interleave_integers import interleave_integers, is_interleaved_alone
 from fts_converters.quantize.interleaved_channels import interleaved_channels
@@ -70,7 +72,12 @@ class Encoded:
 
 
 def encode_qdq(
-    index: GraphIndex, candidates: Candidates, plan: Plan, statistics: Statistics, dialect: Dialect
+    index: GraphIndex,
+    candidates: Candidates,
+    plan: Plan,
+    statistics: Statistics,
+    dialect: Dialect,
+    update: WeightUpdate = WeightUpdate.NONE,
 ) -> Encoded:
     """Encode the int8 units of a plan.
 
@@ -80,15 +87,28 @@ def encode_qdq(
         plan: Decisions; a unit is encoded when its main node is int8.
         statistics: Range of every activation of a unit, by tensor name.
         dialect: Grids and the form of the bias.
+        update: Weights and biases in the place of the net's own, for the units that are encoded.
+
+    Raises:
+        ValueError: A part of the update does not fit the unit that it is for.
     """
     precisions = {n.name: n.precision for n in plan.nodes}
     units = {name: unit for name, unit in candidates.units.items() if precisions.get(name) == "int8"}
-    return _Encoder(index, units, statistics, dialect).run()
+    check_update(update, units.values(), index)
+    return _Encoder(index, units, statistics, dialect, update).run()
 
 
 class _Encoder:
-    def __init__(self, index: GraphIndex, units: Mapping[str, Unit], statistics: Statistics, dialect: Dialect) -> None:
+    def __init__(
+        self,
+        index: GraphIndex,
+        units: Mapping[str, Unit],
+        statistics: Statistics,
+        dialect: Dialect,
+        update: WeightUpdate,
+    ) -> None:
         self.index = index
+        self.update = update
         self.units = units
         self.statistics = statistics
         self.dialect = dialect
@@ -178,9 +198,9 @@ class _Encoder:
                 continue
             if name == unit.weight and position == 1:
                 grid = self._weight_grid(unit)
-                weight = _along(self.index.array(name), self._output_factor(unit), unit.weight_axis)
+                weight = _along(self._weight(unit), self._output_factor(unit), unit.weight_axis)
                 node.input[position] = self._add_constant(name, weight, grid, unit)
-                if unit.bias or unit.output in self.per_channel:
+                if self._bias(unit) is not None or unit.output in self.per_channel:
                     del node.input[2:]
                     node.input.append(self._add_bias(unit, grid))
             elif name in unit.activations:
@@ -250,7 +270,9 @@ class _Encoder:
 
     def _weight_grid(self, unit: Unit) -> QuantParams:
         """Weight scales as the kernel sees them, enlarged where the int32 bias in steps of s_in * s_w would overflow."""
-        grid = weight_params(self.index.array(unit.weight), self.dialect.weight, unit.weight_axis)
+        grid = weight_params(self._weight(unit), self.dialect.weight, unit.weight_axis)
+        if unit.weight in self.update.weight_scales:
+            grid = replace(grid, scale=self.update.weight_scales[unit.weight])
         bias = self._kernel_bias(unit)
         factor = self._output_factor(unit)
         scale = grid.scale.astype(np.float64) * factor
@@ -274,12 +296,23 @@ class _Encoder:
 
     def _kernel_bias(self, unit: Unit) -> npt.NDArray[np.float64] | None:
         """The bias that the kernel adds, in real numbers; None without one."""
-        bias = self.index.array(unit.bias).astype(np.float64).reshape(-1) if unit.bias else None
+        bias = self._bias(unit)
         if unit.output not in self.per_channel:
             return bias
         grid = self._grid(unit.output)
         shift = _kernel_output_scale(grid) * grid.zero_point.astype(np.float64)
         return shift if bias is None else bias * self._output_factor(unit) + shift
+
+    def _weight(self, unit: Unit) -> npt.NDArray[np.float32]:
+        """The unit's weight before it is rounded."""
+        own: npt.NDArray[np.float32] = self.index.array(unit.weight)
+        return self.update.weights.get(unit.weight, own)
+
+    def _bias(self, unit: Unit) -> npt.NDArray[np.float64] | None:
+        """The unit's bias before it is rounded, (C,); None without one."""
+        if unit.name in self.update.biases:
+            return self.update.biases[unit.name].astype(np.float64)
+        return self.index.array(unit.bias).astype(np.float64).reshape(-1) if unit.bias else None
 
     def _add_bias(self, unit: Unit, weight_grid: QuantParams) -> str:
         bias = self._kernel_bias(unit)
