@@ -70,6 +70,7 @@ class Prepared:
     given: GivenNet | None = None
     is_equalized: bool = False
     calibrator: str = "min-max"
+    headroom: float = 1.0
 
 
 def prepare(
