@@ -103,7 +103,8 @@ def encode_qdq(
     units = {name: unit for name, unit in candidates.units.items() if precisions.get(name) == "int8"}
     forms = {n.name: (n.weight_bits, n.output_bits) for n in plan.nodes if n.name in units}
     check_update(update, units.values(), index)
-    return _Encoder(index, units, forms, statistics, dialect, update).run()
+    with_channel_grids = frozenset(n.name for n in plan.nodes if n.has_channel_grids)
+    return _Encoder(index, units, forms, with_channel_grids, statistics, dialect, update).run()
 
 
 class _Encoder:
@@ -112,6 +113,7 @@ class _Encoder:
         index: GraphIndex,
         units: Mapping[str, Unit],
         forms: Mapping[str, tuple[int, int]],
+        with_channel_grids: frozenset[str],
         statistics: Statistics,
         dialect: Dialect,
         update: WeightUpdate,
@@ -126,9 +128,7 @@ class _Encoder:
         self.by_output = {u.output: u for u in units.values() if u.name not in self.in_sums}
         integer_reads = {a for u in units.values() for a in u.activations}
         self.per_channel = {
-            name
-            for name, u in self.by_output.items()
-            if _may_have_channel_grids(u, index) and name not in integer_reads
+            name for name, u in self.by_output.items() if u.name in with_channel_grids and name not in integer_reads
         } & set(statistics.channel_ranges)
         self.interleaved = {name for name in self.per_channel if is_interleaved_alone(name, index)}
         # Where weights have 7 bits, what a sum kernel alone reads of a float tensor is quantized to int8 (`_signed`).
@@ -452,14 +452,6 @@ class _Encoder:
 
     def _fresh_node(self, stem: str) -> str:
         return _unique(stem, self.taken_nodes)
-
-
-def _may_have_channel_grids(unit: Unit, index: GraphIndex) -> bool:
-    """Conv and Gemm take a bias that moves each channel; an activation in between must leave 0 where it is."""
-    if unit.op_type not in ("Conv", "Gemm"):
-        return False
-    behind = [n.op_type for n in index.model.graph.node if n.name in unit.nodes[1:]]
-    return all(op_type == "Relu" for op_type in behind)
 
 
 def _audible(grid: QuantParams, low: npt.NDArray[np.float32], high: npt.NDArray[np.float32]) -> QuantParams:

@@ -150,6 +150,17 @@ def test_a_report_with_every_field_is_valid_and_each_missing_one_is_noticed():
         "integer_mac_share": 0.97,
         "histograms": [{"tensor": "x", "low": 0.0, "high": 1.0, "counts": [3, 4]}],
         "given_scales": {"activations": 2, "constants": 3},
+        "pareto": [
+            {
+                "integer_share": 1.0,
+                "fine_share": 0.5,
+                "cost": 0.6,
+                "output": "y",
+                "metric": "psnr",
+                "value": 41.0,
+                "met": True,
+            }
+        ],
     }
     assert list(problems(report, rules, rules)) == []
     for key in report:
