@@ -8,6 +8,18 @@ value = [1.0, 0.0]        # run-time default;  values = "file.npy" (n rows);  fr
 [outputs.stylized]
 kind = "image"
 range = [0.0, 1.0]
+budget = "psnr>=35"       # condition of this output; "none": it is not judged
+[outputs.age]
+metric = "age"            # task metric; without a budget its usual threshold is held
+ages = [18, 19, 20]       # years of the classes (0, 1, 2 …)
+[outputs.points]
+budget = "nme<=0.02"
+landmarks = "planar"      # "xy" (usual), "xyz" with a third number, "planar": all x, then all y
+eyes = [0, [3, 4]]        # points of the left and of the right eye
+[outputs.mask]
+metric = "iou"
+budget = "drop<=0.5%"
+axis = 1                  # of the classes;  threshold = 0.5 for a mask of one channel
 """
 
 from __future__ import annotations
@@ -23,8 +35,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fts.errors import CardError
+from fts.errors import CardError, UsageError
 from fts.vocabulary.preprocessing import COLOR_ORDERS, FITS, LAYOUTS
+from fts_calibration.metrics.budget import Budget, parse_budget
+from fts_calibration.metrics.known_metrics import METRICS
+from fts_calibration.metrics.output_meaning import POINT_ORDERS, UNDECLARED, OutputMeaning
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,12 +48,15 @@ else:
 
 IMAGE_KEYS = ("color", "scale", "mean", "std", "layout", "fit", "pad_value")
 INPUT_KEYS = ("kind", "value", "values", "freeze", *IMAGE_KEYS)
-OUTPUT_KEYS = ("kind", "range")
+MEANING_KEYS = ("metric", "axis", "threshold", "ages", "landmarks", "eyes")
+OUTPUT_KEYS = ("kind", "range", "budget", *MEANING_KEYS)
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "kind": ("image", "tensor"),
     "color": COLOR_ORDERS,
     "layout": LAYOUTS,
     "fit": FITS,
+    "landmarks": POINT_ORDERS,
+    "metric": tuple(m for m in METRICS if m != "drop"),
 }
 
 
@@ -55,10 +73,21 @@ class InputCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputCard:
-    """One `[outputs.NAME]` table."""
+    """One `[outputs.NAME]` table.
+
+    Attributes:
+        kind: "image" or "tensor", None when absent.
+        range: Of an image.
+        budget_text: Its condition as written, "" when absent.
+        budget: Parsed; None for "none".
+        meaning: What a metric has to know.
+    """
 
     kind: str | None = None
     range: tuple[float, float] | None = None
+    budget_text: str = ""
+    budget: Budget | None = None
+    meaning: OutputMeaning = UNDECLARED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,12 +195,64 @@ def _rows(name: Any, where: str, folder: Path) -> npt.NDArray[np.generic]:
 def _output_card(table: Mapping[str, Any], where: str) -> OutputCard:
     _only_keys(table, OUTPUT_KEYS, where)
     kind = _choice(table, "kind", where)
+    text, budget = _budget(table.get("budget"), where)
+    return OutputCard(
+        kind=kind, range=_range(table, kind, where), budget_text=text, budget=budget, meaning=_meaning(table, where)
+    )
+
+
+def _range(table: Mapping[str, Any], kind: str | None, where: str) -> tuple[float, float] | None:
     bounds = table.get("range")
     if bounds is None:
-        return OutputCard(kind=kind)
+        return None
     numbers = isinstance(bounds, list) and len(bounds) == 2 and all(_is_finite_number(b) for b in bounds)
     if not numbers or not bounds[0] < bounds[1]:
         raise CardError(f"{where}: range = {bounds!r}, expected [low, high], two finite numbers with low < high")
     if kind == "tensor":
         raise CardError(f'{where}: range belongs to kind = "image"')
-    return OutputCard(kind=kind, range=(float(bounds[0]), float(bounds[1])))
+    return float(bounds[0]), float(bounds[1])
+
+
+def _budget(text: Any, where: str) -> tuple[str, Budget | None]:
+    if text is None:
+        return "", None
+    if not isinstance(text, str) or not text.strip():
+        raise CardError(f'{where}: budget = {text!r}, expected a text such as "psnr>=40", "nme<=0.02" or "none"')
+    try:
+        return text.strip(), parse_budget(text)
+    except UsageError as error:
+        raise CardError(f"{where}: {str(error).removeprefix('--')}") from error
+
+
+def _meaning(table: Mapping[str, Any], where: str) -> OutputMeaning:
+    axis, threshold = table.get("axis"), table.get("threshold", UNDECLARED.threshold)
+    if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int)):
+        raise CardError(f"{where}: axis = {axis!r}, expected a whole number")
+    if not _is_finite_number(threshold):
+        raise CardError(f"{where}: threshold = {threshold!r}, expected a finite number")
+    ages = table.get("ages", [])
+    if not isinstance(ages, list) or not all(_is_finite_number(a) for a in ages):
+        raise CardError(f"{where}: ages = {ages!r}, expected a list of years, one a class")
+    return OutputMeaning(
+        metric=_choice(table, "metric", where) or "",
+        axis=axis,
+        threshold=float(threshold),
+        ages=tuple(float(a) for a in ages),
+        landmarks=_choice(table, "landmarks", where) or UNDECLARED.landmarks,
+        eyes=_eyes(table.get("eyes"), where),
+    )
+
+
+def _eyes(value: Any, where: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    if value is None:
+        return None
+    eyes = [e if isinstance(e, list) else [e] for e in value] if isinstance(value, list) else []
+    is_right = len(eyes) == 2 and all(
+        eye and all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in eye) for eye in eyes
+    )
+    if not is_right:
+        raise CardError(
+            f"{where}: eyes = {value!r}, expected the points of the left and of the right eye, counted from 0, as [0, 1] or "
+            "[[36, 37], [42, 43]]"
+        )
+    return tuple(eyes[0]), tuple(eyes[1])

@@ -9,7 +9,7 @@ Decisions are values (`InputDecisions`, `Plan`, `SearchResult`); only `Model` ch
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,16 +21,16 @@ from fts.engines.isa import available_isa
 from fts.engines.onnxruntime_session import open_session
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
-from fts.vocabulary.manifest import OutputEntry
 from fts.vocabulary.plan import Plan
 from fts_calibration.dataset.calibration_set import Split
-from fts_calibration.metrics.budget import Budget, default_budget, worst
+from fts_calibration.metrics.budget import Budget, worst
 from fts_converters.audit_data import findings_after_encoding, warn_of_findings
 from fts_converters.cache import StageCache, cache_folder
+from fts_converters.decide_budgets import budgets_text, decide_budgets
 from fts_converters.equalized import equalized
 from fts_converters.given_grids.take_over import encoded_given, plan_given
 from fts_converters.golden import GoldenSample, synthetic_samples
-from fts_converters.judge import as_it_runs, budget_text, missed_conditions, warn_about
+from fts_converters.judge import as_it_runs, missed_conditions, warn_about
 from fts_converters.light_proto import serialized
 from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versions
 from fts_converters.prepare import Prepared, feeds_digest, prepare
@@ -92,7 +92,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     require_free_place(request.output)
     cache = StageCache(cache_folder() if request.use_cache else None)
     prepared = prepare(request, profile, cache, warnings, progress)
-    budgets = _budgets(request, prepared.outputs)
+    budgets = decide_budgets(request.budgets, prepared.card, prepared.outputs)
     exact = not set(dialect.isa) <= available_isa()
     prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, progress)
     encoded = _encode(prepared, found, profile, dialect)
@@ -133,11 +133,6 @@ def _isa(request: ConvertRequest) -> str:
     return "vnni" if "vnni" in available_isa() else "any"
 
 
-def _budgets(request: ConvertRequest, outputs: Sequence[OutputEntry]) -> dict[str, Budget]:
-    """The budget that each output is held against; with `--budget none` the defaults only choose the metric shown."""
-    return {o.name: request.budget or default_budget(o.kind) for o in outputs}
-
-
 def _search(
     request: ConvertRequest,
     prepared: Prepared,
@@ -156,7 +151,7 @@ def _search(
     if request.is_budget_none:
         plan = plan_nodes(prepared.index, prepared.candidates, profile, dialect, kept_float={})
         return prepared, SearchResult(plan=plan, scores=(), is_met=True, losses=(), tried=0)
-    progress.stage("search", f"{budget_text(request, budgets)} on {prepared.data.count('select')} files")
+    progress.stage("search", f"{budgets_text(request.budgets, budgets)} on {prepared.data.count('select')} files")
 
     def trials_of(net: Prepared) -> Trials:
         return Trials(
@@ -262,7 +257,7 @@ def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -
         "calibrator": prepared.calibrator if prepared.given is None else "none: the scales came with the net",
         "tools": tool_versions(),
         "options": {
-            "budget": request.budget_text or "default",
+            "budget": request.budgets.text or "default",
             "dialect": dialect.name,
             "equalized": prepared.is_equalized,
             "channel_headroom": "tensor" if prepared.headroom == float("inf") else prepared.headroom,
@@ -287,7 +282,7 @@ def _verify_and_pack(
         draft = Path(folder) / f"draft.{request.target}.fts"
         pictures = Path(folder) / "pictures"
         pictures.mkdir()
-        quality: dict[str, Any] = {"budget": budget_text(request, budgets), "met": False, "metrics": []}
+        quality: dict[str, Any] = {"budget": budgets_text(request.budgets, budgets), "met": False, "metrics": []}
         pack(draft, contents, plan=found.plan, quality=quality, evidence=None, report="{}\n")
         verification = verify_bundle(draft, prepared.data.feeds(split), budgets, pictures)
         plan = as_it_runs(found.plan, verification.kernels)

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from fts.vocabulary.plan import NodePlan, Plan
-from fts_calibration.metrics.budget import Budget
 from fts_converters.macs import MAC_OPS
 from fts_converters.quantize.search_budget import SearchResult
 from fts_converters.request import ConvertRequest
 from fts_converters.verify import Verification
 from fts_converters.warnings_log import WarningLog
 from fts_devices.onnxruntime_cpu.integer_kernels import KernelReport
-
-
-def budget_text(request: ConvertRequest, budgets: Mapping[str, Budget]) -> str:
-    """The budget as typed, or the defaults in its place."""
-    if request.budget_text:
-        return request.budget_text
-    return ", ".join(sorted({f"{b} (default)" for b in budgets.values()}))
 
 
 def as_it_runs(plan: Plan, kernels: KernelReport) -> Plan:

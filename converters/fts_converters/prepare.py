@@ -30,6 +30,7 @@ from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
 from fts_converters.check_widened import check_widened
 from fts_converters.contract import InputContract, InputDecisions, decide_inputs, decide_outputs
+from fts_converters.decide_budgets import refuse_misfits
 from fts_converters.freeze import freeze
 from fts_converters.given_grids.clean_given import cleaned_given, kept_text
 from fts_converters.given_grids.take_over import GivenNet, holds_grids
@@ -67,6 +68,7 @@ class Prepared:
     statistics: Statistics
     moments: Mapping[str, Any]
     findings: tuple[Finding, ...]
+    card: Card
     given: GivenNet | None = None
     is_equalized: bool = False
     calibrator: str = "min-max"
@@ -126,12 +128,13 @@ def prepare(
     # MACs are those of the net as cleaned: what a lowering adds to get there (taps of zeros) is nobody's work.
     found = find_candidates(index, profile) if given is None else Candidates(units={}, reasons={}, macs={})
     candidates = replace(found, macs=macs_by_node(GraphIndex(net.proto)))
+    output_specs = tensor_specs(index.model.graph.output)
+    refuse_misfits(request.budgets, card, output_specs)
     progress.stage("calibrate", f"{data.count('calibrate')} files, {len(index.model.graph.node)} nodes")
     seen = _statistics(index, candidates, decisions.live, data, cache, progress)
     findings += findings_with_net(before.whole(model.source), decisions.live, data, seen.parts)
     del before  # it holds weights that the cleaned net no longer has
     warn_of_findings(findings, warnings)
-    output_specs = tensor_specs(index.model.graph.output)
     ranges = {**seen.statistics.ranges, **{o: seen.statistics.ranges[x] for o, x in _cast_outputs(index).items()}}
     outputs = decide_outputs(output_specs, card, decisions.live, ranges, warnings)
     return Prepared(
@@ -146,6 +149,7 @@ def prepare(
         statistics=seen.statistics,
         moments=seen.moments,
         findings=findings,
+        card=card,
         given=given,
     )
 

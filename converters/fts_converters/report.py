@@ -16,15 +16,18 @@ from fts_converters.quantize.search_budget import TriedPlan, UnitLoss
 
 
 def metrics_json(scores: Sequence[Score], split: str, tag: str) -> list[dict[str, Any]]:
-    """One entry an output and split; `value` is the number that the budget speaks of."""
+    """One entry an output and split; `value` is the number that the budget speaks of, `interval` that of the mean."""
     return [
         {
             "output": s.output,
             "metric": s.budget.metric,
             "budget": str(s.budget),
-            "min": round(min(s.values), 4),
-            "mean": round(fmean(s.values), 4),
-            "value": round(s.value, 4),
+            "min": _metric_value(min(s.values)),
+            "mean": _metric_value(fmean(s.values)),
+            "max": _metric_value(max(s.values)),
+            "value": _metric_value(s.value),
+            "interval": None if s.interval is None else [_metric_value(bound) for bound in s.interval],
+            "margin_db": round(s.margin, 4),
             "n": len(s.values),
             "met": s.margin >= 0,
             "split": split,
@@ -83,7 +86,8 @@ def report_json(
                 "op_type": s.op_type,
                 "output": s.score.output,
                 "metric": s.score.budget.metric,
-                "value": round(s.score.value, 4),
+                "budget": str(s.score.budget),
+                "value": _metric_value(s.score.value),
                 "mac_share": round(s.mac_share, 6),
                 "decision": s.decision,
             }
@@ -96,7 +100,7 @@ def report_json(
                 "cost": round(t.cost, 6),
                 "output": t.score.output,
                 "metric": t.score.budget.metric,
-                "value": round(t.score.value, 4),
+                "value": _metric_value(t.score.value),
                 "met": t.score.margin >= 0,
             }
             for t in front
@@ -106,6 +110,11 @@ def report_json(
         "warnings": [{"id": i, "text": t} for i, t in warnings],
     }
     return json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _metric_value(value: float) -> float:
+    """Four decimals, or four significant digits of what is smaller: an error of 0.00003 is not 0."""
+    return round(value, 4) if abs(value) >= 0.1 else float(f"{value:.4g}")
 
 
 def _rounded(value: float) -> float:

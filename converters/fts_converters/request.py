@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fts_calibration.metrics.budget import Budget
+from fts_calibration.metrics.budget import AskedBudgets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +34,7 @@ class ConvertRequest:
         card: Path of the model card, or None.
         shapes: Input name to forced shape.
         preprocessing: Flags.
-        budget_text: `--budget` as typed, "" for the default.
-        budget: Parsed; None for "none" and, with an empty text, for the default.
+        budgets: `--budget`.
         min_int8: Least share of MACs in integer kernels, 0..1.
         min_speedup: Least ratio of FP32 time to INT8 time on this machine, or None for no condition.
         isa: "auto", "vnni" or "any".
@@ -55,8 +54,7 @@ class ConvertRequest:
     card: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     preprocessing: PreprocessingFlags = field(default_factory=PreprocessingFlags)
-    budget_text: str = ""
-    budget: Budget | None = None
+    budgets: AskedBudgets = field(default_factory=AskedBudgets)
     min_int8: float = 0.5
     min_speedup: float | None = None
     isa: str = "auto"
@@ -70,4 +68,4 @@ class ConvertRequest:
     @property
     def is_budget_none(self) -> bool:
         """True for `--budget none`: nothing is judged, all files calibrate."""
-        return bool(self.budget_text) and self.budget is None
+        return self.budgets.is_none

@@ -24,7 +24,7 @@ from fts.engines.onnxruntime_session import open_session
 from fts.loading import load
 from fts.vocabulary.evidence import Evidence
 from fts.vocabulary.manifest import PORTABLE_MEMBER
-from fts_calibration.metrics.budget import Budget, Score, parse_budget
+from fts_calibration.metrics.budget import Budget, Score, budget_from_json
 from fts_calibration.metrics.evaluate import evaluate
 from fts_calibration.metrics.reference_outputs import ReferenceOutputs
 from fts_converters.side_by_side import write_side_by_side
@@ -78,7 +78,7 @@ def verify_bundle(
         request = {
             "bundle": str(bundle.resolve()),
             "feeds": folder,
-            "budgets": {name: str(b) for name, b in budgets.items()},
+            "budgets": {name: b.to_json() for name, b in budgets.items()},
             "pictures": None if pictures is None else str(pictures.resolve()),
         }
         child = subprocess.run(
@@ -114,8 +114,7 @@ def _feeds(folder: Path) -> Iterator[Feed]:
 
 def _child(request: Mapping[str, Any]) -> dict[str, Any]:
     folder = Path(request["feeds"])
-    parsed = {name: parse_budget(text) for name, text in request["budgets"].items()}
-    budgets = {name: b for name, b in parsed.items() if b is not None}
+    budgets = {name: budget_from_json(b) for name, b in request["budgets"].items()}
     bundle = open_bundle(request["bundle"])
     with load(request["bundle"], simulate=True, allow_below_budget=True) as model:
         manifest = model.manifest

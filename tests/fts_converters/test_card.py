@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fts.errors import CardError
+from fts_calibration.metrics.output_meaning import OutputMeaning
 from fts_converters.card import Card, read_card
 
 
@@ -41,6 +42,19 @@ def test_reads_every_key(card, tmp_path):
         range = [-1, 1]
         [outputs.z]
         kind = "tensor"
+        metric = "top1"
+        budget = "drop<=0.5%"
+        axis = 1
+        [outputs.points]
+        budget = "nme<=0.02"
+        landmarks = "planar"
+        eyes = [0, [1, 2]]
+        [outputs.age]
+        metric = "age"
+        ages = [18, 19.5]
+        threshold = 0
+        [outputs.aux]
+        budget = "none"
     """)
     assert dict(found.inputs["image"].image) == {
         "color": "bgr", "scale": 1.0, "mean": [1, 2, 3], "std": 2, "layout": "nhwc", "fit": "crop", "pad_value": 0,
@@ -50,7 +64,12 @@ def test_reads_every_key(card, tmp_path):
     assert found.inputs["mode"].freeze is True
     assert found.inputs["mode"].value == 3
     assert found.outputs["y"].range == (-1.0, 1.0)
-    assert found.outputs["z"].kind == "tensor"
+    z = found.outputs["z"]
+    assert (z.kind, z.budget_text, str(z.budget)) == ("tensor", "drop<=0.5%", "drop<=0.005")
+    assert z.meaning == OutputMeaning(metric="top1", axis=1)
+    assert found.outputs["points"].meaning == OutputMeaning(landmarks="planar", eyes=((0,), (1, 2)))
+    assert found.outputs["age"].meaning == OutputMeaning(metric="age", ages=(18.0, 19.5), threshold=0.0)
+    assert (found.outputs["aux"].budget_text, found.outputs["aux"].budget) == ("none", None)
 
 
 def test_an_empty_card_says_nothing(card):
@@ -90,6 +109,20 @@ def test_an_empty_card_says_nothing(card):
         ("[outputs.y]\nrange = [false, true]", "expected [low, high], two finite numbers with low < high"),
         ("[outputs.y]\nrange = 'auto'", "expected [low, high], two finite numbers with low < high"),
         ("[outputs.y]\nkind = 'tensor'\nrange = [0, 1]", 'range belongs to kind = "image"'),
+        ("[outputs.y]\nbudget = 3", "budget = 3, expected a text such as"),
+        ("[outputs.y]\nbudget = ''", "budget = '', expected a text such as"),
+        ("[outputs.y]\nbudget = 'lpips>=3'", "[outputs.y]: budget 'lpips>=3': unknown metric 'lpips'"),
+        ("[outputs.y]\nbudget = 'z:psnr>=3'", "names output 'z'"),
+        ("[outputs.y]\nmetric = 'drop'", "metric = 'drop', expected one of psnr"),
+        ("[outputs.y]\naxis = true", "axis = True, expected a whole number"),
+        ("[outputs.y]\naxis = 1.5", "axis = 1.5, expected a whole number"),
+        ("[outputs.y]\nthreshold = 'high'", "threshold = 'high', expected a finite number"),
+        ("[outputs.y]\nages = 5", "ages = 5, expected a list of years"),
+        ("[outputs.y]\nages = [1, nan]", "expected a list of years"),
+        ("[outputs.y]\nlandmarks = 'yx'", "landmarks = 'yx', expected one of xy, xyz, planar"),
+        ("[outputs.y]\neyes = [0]", "eyes = [0], expected the points of the left and of the right eye"),
+        ("[outputs.y]\neyes = [0, -1]", "expected the points of the left"),
+        ("[outputs.y]\neyes = [0, []]", "expected the points of the left"),
     ],
 )
 def test_refuses(card, text, says):

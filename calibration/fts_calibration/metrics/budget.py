@@ -1,36 +1,40 @@
-"""Accuracy budgets: `psnr>=40`, `sqnr.mean>=25`, `none`; what they apply to and whether they hold.
+"""Accuracy budgets: `psnr>=40`, `nme.mean<=0.02`, `heatmap:iou>=95%`, `none`; what they apply to and whether they hold.
 
-Plain `psnr` means the minimum over samples when n < 20, else the lower 95 % bound of the mean; `.min` and `.mean` are
-explicit. Several outputs: each has to hold, the worst decides.
+Plain `psnr` means the worst sample when n < 20, else the 95 % bound of the mean on its bad side; `.min` (`.max` where less is
+better) and `.mean` are explicit. Rates (`top1`, `drop`) are means by nature. Several outputs: each has to hold, the worst
+decides. For that every distance is told in decibels of error, whatever the metric's unit (`Budget.margin_of`).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist, fmean, stdev
-from typing import Literal
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+from typing import Any, Literal
 
 from fts.errors import UsageError
-from fts_calibration.metrics.cosine import cosine_similarity
-from fts_calibration.metrics.psnr import CEILING_DB, psnr_db
-from fts_calibration.metrics.sqnr import sqnr_db
-from fts_calibration.metrics.ssim import ssim
+from fts_calibration.metrics.interval import mean_interval, rate_interval
+from fts_calibration.metrics.known_metrics import METRICS, Metric
+from fts_calibration.metrics.output_meaning import UNDECLARED, OutputMeaning, meaning_from_json
+from fts_calibration.metrics.student_t import student_t
 
-Metric = Callable[[npt.NDArray[np.generic], npt.NDArray[np.generic], float], float]
-Statistic = Literal["plain", "min", "mean"]
+Statistic = Literal["plain", "min", "max", "mean"]
 
-METRICS: Mapping[str, Metric] = {"psnr": psnr_db, "sqnr": sqnr_db, "ssim": ssim, "cosine": cosine_similarity}
-# What a metric gives where nothing is left of the output.
-WORST: Mapping[str, float] = {"psnr": -CEILING_DB, "sqnr": -CEILING_DB, "ssim": -1.0, "cosine": -1.0}
 # Below this many samples a mean says little, so the worst sample counts (DESIGN: --budget).
 ENOUGH_FOR_A_MEAN = 20
 DEFAULT_IMAGE, DEFAULT_TENSOR = "psnr>=30", "sqnr>=20"
+# Stands for no error at all, of the metric's unit: a logarithm of nothing is none.
+LEAST_ERROR = 1e-9
+# Least margin in decibels of a budget that does not hold: rounding must not turn a miss into a hit.
+LEAST_MISS_DB = 1e-9
+_EXAMPLE = "expected METRIC>=NUMBER, METRIC<=NUMBER or none, such as 'psnr>=40', 'nme<=0.02' or 'NAME:iou>=95%'"
+_ITEM = re.compile(
+    r"\s*(?:(?P<output>.+):)?\s*(?P<metric>[a-z_0-9]+)(?:\.(?P<statistic>min|max|mean))?\s*"
+    r"(?P<relation>>=|<=)\s*(?P<number>[-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*(?P<percent>%?)\s*",
+    re.S,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,65 +44,253 @@ class Budget:
     Attributes:
         metric: Key of METRICS.
         statistic: How the samples become one number.
-        at_least: Threshold in the metric's unit (dB, or 1 for ssim and cosine).
+        threshold: What the metric has to reach, or may reach where less is better, in its unit.
+        meaning: What the output's numbers mean.
     """
 
     metric: str
     statistic: Statistic
-    at_least: float
+    threshold: float
+    meaning: OutputMeaning = UNDECLARED
+
+    @property
+    def kind(self) -> Metric:
+        """How the metric behaves."""
+        return METRICS[self.metric]
+
+    @property
+    def is_less_better(self) -> bool:
+        """True for errors."""
+        return self.kind.is_less_better
+
+    def holds(self, value: float) -> bool:
+        """Whether a value of the metric satisfies the condition."""
+        return value <= self.threshold if self.is_less_better else value >= self.threshold
+
+    def margin_of(self, value: float) -> float:
+        """By how many decibels the error may grow until the condition just holds; negative when it does not hold.
+
+        For decibels that is value − threshold. Else it is 20 log10(allowed / found) of the distances from the best value, and
+        10 log10 for metrics that grow with the power of the error: cosine and SSIM are 1 − O(power) for small errors, a mean
+        distance, and a share of decisions that flip, grow with the amplitude.
+        """
+        if self.kind.growth == "decibels":
+            margin = value - self.threshold
+        else:
+            found, allowed = abs(self.kind.best - value), max(self.allowed, 0.0)
+            decade = 10.0 if self.kind.growth == "power" else 20.0
+            margin = decade * math.log10((allowed + LEAST_ERROR) / (found + LEAST_ERROR))
+        return max(margin, 0.0) if self.holds(value) else min(margin, -LEAST_MISS_DB)
+
+    @property
+    def allowed(self) -> float:
+        """Distance of the threshold from the best value, in the metric's unit."""
+        return self.threshold - self.kind.best if self.is_less_better else self.kind.best - self.threshold
+
+    def is_of_the_worst_sample(self, samples: int) -> bool:
+        """Whether one sample decides, and not a mean."""
+        return self.statistic in ("min", "max") or (
+            self.statistic == "plain" and not self.kind.is_rate and samples < ENOUGH_FOR_A_MEAN
+        )
 
     def figure(self, value: float) -> str:
-        """A value of the metric for people: dB to 0.01, similarities to 0.0001, where 0.9996 and 1 differ a lot."""
-        return f"{value:.2f}" if self.metric in ("psnr", "sqnr") else f"{value:.4f}"
+        """A value of the metric for people: dB to 0.01, others to 0.0001, where 0.9996 and 1 differ a lot."""
+        if self.metric == "drop":
+            return f"{value:.2%}"
+        return f"{value:.2f}" if self.kind.growth == "decibels" else f"{value:.4f}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object."""
+        return {
+            "metric": self.metric,
+            "statistic": self.statistic,
+            "threshold": self.threshold,
+            "meaning": self.meaning.to_json(),
+        }
+
+    def measured_by(self) -> dict[str, Any]:
+        """A JSON object of all that values of samples depend on, beside the outputs."""
+        return {"metric": self.metric, "meaning": self.meaning.to_json()}
 
     def __str__(self) -> str:
         suffix = "" if self.statistic == "plain" else f".{self.statistic}"
-        short = f"{self.at_least:g}"
-        return f"{self.metric}{suffix}>={short if float(short) == self.at_least else repr(self.at_least)}"
+        short = f"{self.threshold:g}"
+        number = short if float(short) == self.threshold else repr(self.threshold)
+        return f"{self.metric}{suffix}{'<=' if self.is_less_better else '>='}{number}"
+
+
+def budget_from_json(data: Mapping[str, Any]) -> Budget:
+    """The inverse of `Budget.to_json`."""
+    return Budget(
+        metric=data["metric"],
+        statistic=data["statistic"],
+        threshold=data["threshold"],
+        meaning=meaning_from_json(data["meaning"]),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """A metric of one output over the samples of a split, and the budget it is held against."""
+    """A metric of one output over the samples of a split, and the budget it is held against.
+
+    Attributes:
+        output: Its name.
+        budget: The condition.
+        values: The metric, sample by sample.
+        noise: `relative_noise`, sample by sample; empty where it was not measured.
+    """
 
     output: str
     budget: Budget
     values: tuple[float, ...]
+    noise: tuple[float, ...] = ()
 
     @property
     def value(self) -> float:
         """The number that the budget speaks of."""
-        return statistic_of(self.values, self.budget.statistic)
+        return statistic_of(self.values, self.budget)
 
     @property
     def margin(self) -> float:
-        """value − threshold: not negative when the budget holds."""
-        return self.value - self.budget.at_least
+        """`Budget.margin_of` the value, in decibels of error: not negative when the budget holds."""
+        return self.budget.margin_of(self.value)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval of the mean within what the metric can be; None where the samples are too few to tell."""
+        kind = self.budget.kind
+        found = rate_interval(self.values) if kind.is_rate else mean_interval(self.values)
+        if found is None:
+            return None
+        least, most = sorted((kind.best, kind.worst))
+        return min(max(found[0], least), most), min(max(found[1], least), most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedBudgets:
+    """What `--budget` says.
+
+    Attributes:
+        text: As typed, "" when it was not given.
+        every: For each output that is not named; None when nothing is said of them.
+        named: Output name to its budget, None for "not judged".
+        is_none: `--budget none`: nothing is judged.
+    """
+
+    text: str = ""
+    every: Budget | None = None
+    named: Mapping[str, Budget | None] = field(default_factory=dict)
+    is_none: bool = False
+
+
+def parse_budgets(texts: Sequence[str]) -> AskedBudgets:
+    """Read `--budget`, which may be repeated and may hold several conditions joined by commas.
+
+    Raises:
+        UsageError: Unknown metric or form, or two conditions for the same output.
+    """
+    every: Budget | None = None
+    is_none = False
+    named: dict[str, Budget | None] = {}
+    items = [item for text in texts for item in _items(text)]
+    for item in items:
+        output, budget = _parse_item(item)
+        if output is not None:
+            if output in named:
+                raise UsageError(
+                    f"--budget {item!r}: output {output!r} is given twice, expected one condition for each"
+                )
+            named[output] = budget
+        elif every is not None or is_none:
+            raise UsageError(
+                f"--budget {item!r}: a second condition for every output; name the output it is for, as NAME:{item.strip()}"
+            )
+        else:
+            every, is_none = budget, budget is None
+    if is_none and named:
+        raise UsageError(
+            "--budget none: nothing is judged then, expected no condition beside it. To leave an output out: NAME:none"
+        )
+    return AskedBudgets(text=",".join(texts), every=every, named=named, is_none=is_none)
 
 
 def parse_budget(text: str) -> Budget | None:
-    """Read `--budget`; None for "none".
+    """Read one condition without an output's name; None for "none".
 
     Raises:
         UsageError: Unknown metric or form.
     """
-    if text.strip() == "none":
-        return None
-    match = re.fullmatch(r"\s*([a-z_]+)(?:\.(min|mean))?\s*>=\s*([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*", text)
+    output, budget = _parse_item(text)
+    if output is not None:
+        raise UsageError(f"budget {text!r}: names output {output!r}, expected METRIC>=NUMBER or METRIC<=NUMBER alone")
+    return budget
+
+
+def _items(text: str) -> list[str]:
+    """Parts between commas; a comma inside an output's name does not end a part."""
+    found: list[str] = []
+    begun = ""
+    for piece in text.split(","):
+        begun = f"{begun},{piece}" if begun else piece
+        if _ITEM.fullmatch(begun) or begun.strip().rpartition(":")[2].strip() == "none":
+            found.append(begun)
+            begun = ""
+    return [*found, begun] if begun or not found else found
+
+
+def _parse_item(text: str) -> tuple[str | None, Budget | None]:
+    """(output or None, budget or None for none)."""
+    name, colon, last = text.strip().rpartition(":")
+    if last.strip() == "none":
+        return (name.strip() if colon else None), None
+    match = _ITEM.fullmatch(text)
     known = ", ".join(METRICS)
-    if re.match(r"\s*drop\s*<=", text):
-        raise UsageError(f"--budget {text!r}: task metrics (drop) are not in this version; use one of {known}")
     if match is None:
-        raise UsageError(f"--budget {text!r}: expected METRIC>=NUMBER or none, such as 'psnr>=40'; metrics: {known}")
-    name, statistic, number = match.groups()
-    if name not in METRICS:
-        raise UsageError(f"--budget {text!r}: unknown metric {name!r}; known: {known}")
+        raise UsageError(f"--budget {text!r}: {_EXAMPLE}; metrics: {known}")
+    output = None if match["output"] is None else match["output"].strip()
+    kind = METRICS.get(match["metric"])
+    if kind is None:
+        raise UsageError(f"--budget {text!r}: unknown metric {match['metric']!r}; known: {known}")
+    relation = "<=" if kind.is_less_better else ">="
+    if match["relation"] != relation:
+        better = "less" if kind.is_less_better else "more"
+        raise UsageError(
+            f"--budget {text!r}: of {match['metric']} {better} is better, expected {match['metric']}{relation}…"
+        )
+    return output, Budget(
+        metric=match["metric"], statistic=_statistic(match, kind, text), threshold=_threshold(match, kind, text)
+    )
+
+
+def _statistic(match: re.Match[str], kind: Metric, text: str) -> Statistic:
+    found = match["statistic"]
+    if found is None:
+        return "plain"
+    if found == "mean":
+        return "mean"
+    worst: Statistic = "max" if kind.is_less_better else "min"
+    if found != worst:
+        raise UsageError(
+            f"--budget {text!r}: .{found} is the best sample of {match['metric']}, expected .{worst} or .mean"
+        )
+    return worst
+
+
+def _threshold(match: re.Match[str], kind: Metric, text: str) -> float:
     try:
-        threshold = float(number)
+        number = float(match["number"])
     except ValueError as error:
-        raise UsageError(f"--budget {text!r}: {number!r} is not a number") from error
-    kind: Statistic = "min" if statistic == "min" else "mean" if statistic == "mean" else "plain"
-    return Budget(metric=name, statistic=kind, at_least=threshold)
+        raise UsageError(f"--budget {text!r}: {match['number']!r} is not a number") from error
+    if match["percent"]:
+        if kind.growth == "decibels":
+            raise UsageError(f"--budget {text!r}: {match['metric']} is in decibels, expected a number without %")
+        number /= 100.0
+    if kind.growth != "decibels" and (number < kind.best if kind.is_less_better else number > kind.best):
+        raise UsageError(
+            f"--budget {text!r}: {match['metric']} of equal outputs is {kind.best:g}, so nothing can be better; shares are "
+            "numbers up to 1, or written with %"
+        )
+    return number
 
 
 def default_budget(kind: str) -> Budget:
@@ -108,28 +300,24 @@ def default_budget(kind: str) -> Budget:
     return budget
 
 
-def statistic_of(values: Sequence[float], statistic: Statistic) -> float:
+def usual_budget(metric: str) -> Budget:
+    """The budget of an output whose metric alone is declared."""
+    return Budget(metric=metric, statistic="plain", threshold=METRICS[metric].usual)
+
+
+def statistic_of(values: Sequence[float], budget: Budget) -> float:
     """One number for several samples, by the rule at the top of this file."""
-    if statistic == "min" or (statistic == "plain" and len(values) < ENOUGH_FOR_A_MEAN):
-        return min(values)
-    if statistic == "mean":
+    if budget.is_of_the_worst_sample(len(values)):
+        return max(values) if budget.is_less_better else min(values)
+    if budget.statistic == "mean" or budget.kind.is_rate:
         return fmean(values)
-    return lower_bound_of_mean(values)
+    return bound_of_mean(values, is_upper=budget.is_less_better)
 
 
-def lower_bound_of_mean(values: Sequence[float]) -> float:
-    """One-sided 95 % lower confidence bound of the mean: mean − t(0.95, n−1) · s / √n."""
-    return fmean(values) - student_t_95(len(values) - 1) * stdev(values) / math.sqrt(len(values))
-
-
-def student_t_95(degrees: int) -> float:
-    """0.95 quantile of Student's t for 19 or more degrees of freedom, within 1e-4.
-
-    Source: Abramowitz & Stegun (1964), 26.7.5, first three terms.
-    """
-    z: float = NormalDist().inv_cdf(0.95)
-    terms = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + sum(t / float(degrees) ** (i + 1) for i, t in enumerate(terms))
+def bound_of_mean(values: Sequence[float], *, is_upper: bool) -> float:
+    """One-sided 95 % confidence bound of the mean: mean ± t(0.95, n−1) · s / √n."""
+    half = student_t(0.95, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return fmean(values) + half if is_upper else fmean(values) - half
 
 
 def worst(scores: Sequence[Score]) -> Score:

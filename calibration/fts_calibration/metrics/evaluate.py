@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from fts_calibration.metrics.budget import METRICS, WORST, Budget, Score
+from fts_calibration.metrics.budget import Budget, Score
 from fts_calibration.metrics.reference_outputs import ReferenceOutputs
+from fts_calibration.metrics.relative_noise import relative_noise
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
@@ -26,15 +27,23 @@ def evaluate(
         feeds: The split that `references` was made from, in the same order.
         references: FP32 outputs.
         budgets: Output name to its budget; outputs without one are not scored.
+
+    Raises:
+        UsageError: An output is not what its metric reads.
     """
     values: dict[str, list[float]] = {name: [] for name in budgets}
+    noise: dict[str, list[float]] = {name: [] for name in budgets}
     for feed, reference in zip(feeds, references, strict=True):
         outputs = run(feed)
         for name, budget in budgets.items():
-            values[name].append(_value(budget.metric, reference[name], outputs[name], references.peaks[name]))
-    return tuple(Score(output=n, budget=b, values=tuple(values[n])) for n, b in budgets.items())
+            values[name].append(value_of(budget, reference[name], outputs[name], references.peaks[name]))
+            if budget.kind.is_coarse:
+                noise[name].append(relative_noise(reference[name], outputs[name]))
+    return tuple(Score(output=n, budget=b, values=tuple(values[n]), noise=tuple(noise[n])) for n, b in budgets.items())
 
 
-def _value(metric: str, reference: npt.NDArray[np.generic], test: npt.NDArray[np.generic], peak: float) -> float:
+def value_of(budget: Budget, reference: npt.NDArray[np.generic], test: npt.NDArray[np.generic], peak: float) -> float:
     """The metric, or its worst value where a data-dependent shape differs: such outputs have nothing in common."""
-    return METRICS[metric](reference, test, peak) if reference.shape == test.shape else WORST[metric]
+    if reference.shape != test.shape:
+        return budget.kind.worst
+    return budget.kind.measure(reference, test, peak, budget.meaning)

@@ -1,7 +1,8 @@
 """How much of what a budget allows is lost: 0 nothing, 1 the budget just holds. A common unit for outputs and metrics.
 
-For decibels it is the power of the error over the power allowed, 10^((threshold - value) / 10), which adds up over causes
-that are independent of one another; for similarities (1 - value) / (1 - threshold).
+It is the power of the error over the power allowed, which adds up over causes that are independent of one another: for
+decibels 10^((threshold − value) / 10); else found / allowed, squared where the metric grows with the error's amplitude
+(`known_metrics.Growth`), both being distances from the best value.
 """
 
 from __future__ import annotations
@@ -10,14 +11,26 @@ from statistics import fmean
 
 from fts_calibration.metrics.budget import Score
 
-IN_DECIBELS = frozenset({"psnr", "sqnr"})
-# A budget of 1 on a similarity allows no loss at all; this much stands for none.
+# A budget of the best value allows no loss at all; this much stands for none.
 LEAST_ALLOWED = 1e-9
 
 
-def used_share(score: Score) -> float:
-    """Mean over the samples, which says more about a cause than the worst sample does."""
-    threshold = score.budget.at_least
-    if score.budget.metric in IN_DECIBELS:
-        return fmean(10.0 ** ((threshold - value) / 10.0) for value in score.values)
-    return fmean((1.0 - value) / max(1.0 - threshold, LEAST_ALLOWED) for value in score.values)
+def used_share(score: Score, whole: Score | None = None) -> float:
+    """Mean over the samples, which says more about a cause than the worst sample does.
+
+    Args:
+        score: Of a plan, or of one cause alone.
+        whole: Score of the same output with all causes together. Where the metric is too coarse to tell causes apart, a cause
+            has the part of the whole's share that it has of the whole's noise.
+    """
+    if whole is not None and score.budget.kind.is_coarse and score.noise and whole.noise:
+        noise = fmean(whole.noise)
+        return used_share(whole) * fmean(score.noise) / noise if noise else 0.0
+    budget = score.budget
+    if budget.kind.growth == "decibels":
+        return fmean(10.0 ** ((budget.threshold - value) / 10.0) for value in score.values)
+    allowed = max(budget.allowed, LEAST_ALLOWED)
+    shares = [abs(budget.kind.best - value) / allowed for value in score.values]
+    if budget.kind.is_rate:  # one sample is a decision: a power has only their mean
+        return fmean(shares) ** 2
+    return fmean(shares) if budget.kind.growth == "power" else fmean(share**2 for share in shares)

@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,8 +95,9 @@ def _parser() -> argparse.ArgumentParser:
 
     conditions = parser.add_argument_group("conditions")
     conditions.add_argument(
-        "--budget", metavar="B", help="psnr>=40, sqnr.mean>=25, ssim, cosine, none (psnr>=30 for pictures, "
-        "sqnr>=20 for tensors)"
+        "--budget", action="append", default=[], metavar="B", help="psnr>=40, sqnr.mean>=25, ssim, cosine, top1>=99%%, "
+        "iou>=95%%, nme<=0.02, age<=0.5, drop<=0.5%%, NAME:psnr>=40 for one output, none; may be repeated (psnr>=30 for "
+        "pictures, sqnr>=20 for tensors)"
     )  # fmt: skip
     conditions.add_argument(
         "--min-int8", type=_share, default=0.5, metavar="S", help="least share of MACs in integer kernels, 0..1 (0.5)"
@@ -214,7 +215,7 @@ def _warnings_on_stderr() -> Iterator[None]:
 
 
 def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> ConvertRequest:
-    from fts_calibration.metrics.budget import parse_budget
+    from fts_calibration.metrics.budget import parse_budgets
     from fts_converters.request import ConvertRequest, PreprocessingFlags
 
     if "," in args.target:
@@ -233,8 +234,7 @@ def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> Convert
         preprocessing=PreprocessingFlags(
             color=args.color, scale=args.scale, mean=args.mean, std=args.std, layout=args.layout, fit=args.fit
         ),
-        budget_text=args.budget or "",
-        budget=None if args.budget is None else parse_budget(args.budget),
+        budgets=parse_budgets(args.budget),
         min_int8=args.min_int8,
         min_speedup=args.min_speedup,
         isa=args.isa,
@@ -287,16 +287,22 @@ def _result_json(result: Conversion) -> dict[str, Any]:
 
 def _result_text(result: Conversion) -> str:
     lines = [f"{result.bundle}: {result.integer_mac_share:.1%} of the MACs in integer kernels"]
-    digits = {"psnr": 2, "sqnr": 2}  # dB; similarities, where 0.9996 and 1 differ a lot, get 4
-    lines += [
-        "  {output}: {metric} min {min:.{d}f} mean {mean:.{d}f} on {n} {split} samples ({tag})".format(
-            **m, d=digits.get(m["metric"], 4)
-        )
-        for m in result.metrics
-    ]
+    lines += [_metric_text(m) for m in result.metrics]
     if result.speed is not None:
         lines.append(f"  {result.speed}")
     return "\n".join(lines)
+
+
+def _metric_text(metric: Mapping[str, Any]) -> str:
+    from fts_calibration.metrics.budget import parse_budget
+
+    budget = parse_budget(metric["budget"])
+    assert budget is not None
+    worst = "max" if budget.is_less_better else "min"
+    text = f"  {metric['output']}: {metric['metric']} {worst} {budget.figure(metric[worst])} mean {budget.figure(metric['mean'])}"
+    if metric["interval"] is not None:
+        text += f" [{', '.join(map(budget.figure, metric['interval']))}]"
+    return f"{text} on {metric['n']} {metric['split']} samples ({metric['tag']})"
 
 
 def _not_met_text(result: Conversion) -> str:

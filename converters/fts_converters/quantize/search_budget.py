@@ -20,7 +20,7 @@ from statistics import stdev
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.plan import Plan
-from fts_calibration.metrics.budget import ENOUGH_FOR_A_MEAN, Score, worst
+from fts_calibration.metrics.budget import Score, worst
 from fts_calibration.metrics.used_share import used_share
 from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.levels import Level, plan_alone, plan_cost, plan_levels
@@ -211,14 +211,13 @@ class _Search:
         self, units: Sequence[Unit], losses: Mapping[str, UnitLoss], whole: Scores
     ) -> dict[str, tuple[Choice, ...]]:
         """What each unit offers; its noise is summed over the outputs, by how much each of them lacks as a whole."""
-        weights = [used_share(s) for s in whole]
-        int8 = {u.name: self._noise(u.name, "int8", weights) for u in units}
+        int8 = {u.name: self._noise(u.name, "int8", whole) for u in units}
         least = LEAST_NOISE * sum(int8.values())
         found = {}
         for unit in units:
             offered = [Choice(level="int8", cost=self._unit_cost(unit, "int8"), noise=int8[unit.name])]
             if int8[unit.name] >= least and self._has_fine(unit):
-                noise = self._noise(unit.name, "fine", weights)
+                noise = self._noise(unit.name, "fine", whole)
                 offered.append(Choice(level="fine", cost=self._unit_cost(unit, "fine"), noise=noise))
             offered.append(Choice(level="float", cost=self._unit_cost(unit, "float"), noise=0.0))
             found[unit.name] = tuple(offered)
@@ -296,8 +295,8 @@ class _Search:
     def _alone(self, unit: str, level: Level) -> Scores:
         return self._trials.scores(plan_alone(*self._net, unit, level))
 
-    def _noise(self, unit: str, level: Level, weights: Sequence[float]) -> float:
-        return sum(w * used_share(s) for w, s in zip(weights, self._alone(unit, level), strict=True))
+    def _noise(self, unit: str, level: Level, whole: Scores) -> float:
+        return sum(used_share(w) * used_share(s, w) for w, s in zip(whole, self._alone(unit, level), strict=True))
 
     def _has_fine(self, unit: Unit) -> bool:
         plan = plan_levels(*self._net, {unit.name: "fine"}, {unit.name: ""})
@@ -337,9 +336,14 @@ def _decision(precision: str, level: Level) -> str:
 
 
 def _reserve(score: Score) -> float:
-    """One standard deviation over the samples where the worst of them counts, else 0: a bound on a mean has its own."""
-    is_worst_sample = score.budget.statistic != "mean" and len(score.values) < ENOUGH_FOR_A_MEAN
-    return stdev(score.values) if is_worst_sample and len(score.values) > 1 else 0.0
+    """What one standard deviation over the samples takes where the worst of them counts, in decibels of error.
+
+    Else 0: a bound on a mean has its own.
+    """
+    if not score.budget.is_of_the_worst_sample(len(score.values)) or len(score.values) < 2:
+        return 0.0
+    spread = stdev(score.values) if score.budget.is_less_better else -stdev(score.values)
+    return score.margin - score.budget.margin_of(score.value + spread)
 
 
 def _tell(scores: Scores) -> str:

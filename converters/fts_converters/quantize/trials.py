@@ -55,7 +55,7 @@ class Trials:
             "stage": "score",
             "float_net": index.net.sha256(),
             "split": split_digest,
-            "metrics": {n: b.metric for n, b in budgets.items()},
+            "metrics": {n: b.measured_by() for n, b in budgets.items()},
             "exact_u8s8": exact_u8s8,
             "onnxruntime": onnxruntime_version(),
         }
@@ -71,9 +71,12 @@ class Trials:
         key = {**self._key, "encoded": hashlib.sha256(data).hexdigest()}
         known = self._cache.get(key)
         if known is None:
-            known = {s.output: list(s.values) for s in self._run(data)}
+            known = {s.output: [s.values, s.noise] for s in self._run(data)}
             self._cache.put(key, known)
-        return tuple(Score(output=n, budget=b, values=tuple(known[n])) for n, b in self._budgets.items())
+        return tuple(
+            Score(output=n, budget=b, values=tuple(known[n][0]), noise=tuple(known[n][1]))
+            for n, b in self._budgets.items()
+        )
 
     def close(self) -> None:
         """Remove the FP32 outputs kept on disk."""

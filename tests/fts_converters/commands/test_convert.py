@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fts.errors import UsageError
+from fts_calibration.metrics.budget import AskedBudgets, parse_budget
 from fts_converters.commands.convert import _parser, _request
 from fts_converters.request import ConvertRequest
 
@@ -23,7 +24,7 @@ def test_absent_flags_stay_absent() -> None:
     assert request.output == Path("style.cpu-int8.fts")
     flags = request.preprocessing
     assert (flags.color, flags.scale, flags.mean, flags.std, flags.layout, flags.fit) == (None,) * 6
-    assert (request.budget_text, request.budget, request.is_budget_none) == ("", None, False)
+    assert (request.budgets, request.is_budget_none) == (AskedBudgets(), False)
     assert (request.min_int8, request.isa, request.use_cache) == (0.5, "auto", True)
 
 
@@ -37,9 +38,13 @@ def test_passes_to_skip_are_collected() -> None:
 
 def test_budget_none_is_not_the_default_budget() -> None:
     assert requested("--budget", "none").is_budget_none
-    budget = requested("--budget", "psnr.mean>=40").budget
-    assert budget is not None
-    assert (budget.metric, budget.statistic, budget.at_least) == ("psnr", "mean", 40.0)
+    assert requested("--budget", "psnr.mean>=40").budgets.every == parse_budget("psnr.mean>=40")
+
+
+def test_budgets_are_collected() -> None:
+    budgets = requested("--budget", "heat:psnr>=40,points:nme<=0.02", "--budget", "sqnr>=25").budgets
+    assert {n: str(b) for n, b in budgets.named.items()} == {"heat": "psnr>=40", "points": "nme<=0.02"}
+    assert str(budgets.every) == "sqnr>=25"
 
 
 @pytest.mark.parametrize(

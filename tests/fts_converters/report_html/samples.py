@@ -39,7 +39,10 @@ def metric(split: str = "verify", value: float | None = 41.25, budget: str = "ps
         "budget": budget,
         "min": value,
         "mean": None if value is None else value + 2,
+        "max": None if value is None else value + 4,
         "value": value,
+        "interval": None if value is None else [value + 1, value + 3],
+        "margin_db": 90.0 if value is None else value - float(budget.partition(">=")[2] or 0),
         "n": 5,
         "met": value is None or value >= float(budget.partition(">=")[2] or 0),
         "split": split,
@@ -99,7 +102,7 @@ def large_report(layers: int = 300, *, histograms_of: int | None = None) -> dict
         decision = "float" if kept else "int8: in float, less than 50% of the MACs would be INT8"
         sensitivity.append(
             {"unit": unit, "op_type": op, "output": "y", "metric": "psnr", "value": value,
-             "mac_share": round(1 / layers, 6), "decision": decision}
+             "budget": "psnr>=30", "mac_share": round(1 / layers, 6), "decision": decision}
         )  # fmt: skip
     files = [
         {"path": f"faces/{i:03d}.jpg", "split": ("calibrate", "calibrate", "select", "verify")[i % 4], "status": "used",
