@@ -13,6 +13,7 @@ import json
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def measured(source: SourceNet, rows: Sequence[Row], threads: int, seconds: floa
         if row.file is not None and not row.error:
             model = row.file.read_bytes()
             sessions[row.name] = open_session(model, threads=threads, exact_u8s8=row.exact_u8s8, what=row.name)
-    times = interleaved_times_s({n: lambda s=s: s.run(feed) for n, s in sessions.items()}, seconds=seconds)
+    times = interleaved_times_s({n: partial(s.run, feed) for n, s in sessions.items()}, seconds=seconds)
     ratios = {name: ratio_of(taken, times["FP32"]) for name, taken in times.items() if name != "FP32"}
     if OURS in times:
         others = [name for name in ratios if name != OURS]

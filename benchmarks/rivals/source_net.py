@@ -88,7 +88,8 @@ def make_source_net(net: Net, folder: Path) -> SourceNet:
     clean(model)
     macs = sum(macs_by_node(GraphIndex(model.to_light().proto)).values())
     npz = folder / f"{net.name.replace('/', '_')}.calibration.npz"
-    np.savez(npz, **{net.input_name: tensors(calibration, decisions.live, net.input_name)})
+    feeds = {net.input_name: tensors(calibration, decisions.live, net.input_name)}
+    np.savez(npz, **feeds)  # type: ignore[arg-type]  # numpy's stub takes any keyword for allow_pickle
     return SourceNet(
         name=net.name,
         file=file,
