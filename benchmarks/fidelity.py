@@ -13,6 +13,7 @@ import json
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,8 @@ from zoo.nets import NETS, Net
 from fts.bundle.archive import open_bundle
 from fts.engines.isa import available_isa
 from fts.engines.onnxruntime_session import onnxruntime_version, open_session
+from fts.errors import BundleError
 from fts.vocabulary.manifest import encoded_member
-
-Latency = Mapping[int, Mapping[str, Ratio]]
 
 
 def our_row(
@@ -61,20 +61,23 @@ def our_row(
     row = Row(rival=OURS, method="", settings={"bundle": name}, seconds=seconds, peak_bytes=peak_bytes, error=error)
     if bundle is None:
         return row
-    graph = args.cache / "ours" / f"{bundle.stem}.onnx"
+    graph = args.cache / "ours" / f"{net.name.replace('/', '_')}.onnx"
     graph.parent.mkdir(parents=True, exist_ok=True)
-    graph.write_bytes(open_bundle(bundle).read(encoded_member(TARGET)))
+    try:
+        graph.write_bytes(open_bundle(bundle).read(encoded_member(TARGET)))
+    except (BundleError, KeyError) as cause:
+        return replace(row, error=str(cause))
     return scored_once(row, graph, source, references, exact_u8s8=False)
 
 
 def rival_rows(source: SourceNet, references: Sequence[Array], args: argparse.Namespace) -> list[Row]:
-    """Every method of every rival asked for, each as it serves its tool best; a failure is a row."""
+    """Every setting of every method of the rivals asked for; a failure is a row."""
     rows: list[Row] = []
     for rival in args.rivals:
         for method in methods_of(rival):
             rows += run_method(rival, method, source, references, args.rivals_python, args.cache, args.timeout)
             print(f"{source.name}: {rival}, {method}", file=sys.stderr)
-    return best_of_each_method(rows)
+    return rows
 
 
 def measured(source: SourceNet, rows: Sequence[Row], threads: int, seconds: float) -> dict[str, Ratio]:
@@ -93,20 +96,45 @@ def measured(source: SourceNet, rows: Sequence[Row], threads: int, seconds: floa
     return ratios
 
 
-def compared(
-    net: Net, bundles: Mapping[str, Path], args: argparse.Namespace
-) -> tuple[list[Row], Latency, list[Verdict]]:
-    """Everything about one net."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Everything about one net.
+
+    Attributes:
+        rows: What the table shows: ours, and each method of a rival as it serves its tool best.
+        tried: Every setting of every method.
+        latency: Threads to names to ratios, as `measured` gives them.
+        bars: Verdicts.
+    """
+
+    rows: Sequence[Row]
+    tried: Sequence[Row]
+    latency: Mapping[int, Mapping[str, Ratio]]
+    bars: Sequence[Verdict]
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object."""
+        return {
+            "rows": [r.to_json() for r in self.rows],
+            "tried": [r.to_json() for r in self.tried],
+            "latency": {t: {n: r.to_json() for n, r in ratios.items()} for t, ratios in self.latency.items()},
+            "verdicts": [v.to_json() for v in self.bars],
+        }
+
+
+def compared(net: Net, bundles: Mapping[str, Path], args: argparse.Namespace) -> Comparison:
+    """Run everything for one net."""
     source = make_source_net(net, args.cache / "nets")
     references = outputs_of(source.frozen.read_bytes(), source)
     ours = None if args.skip_ours else our_row(net, source, references, bundles.get(net.name), args)
-    rivals = rival_rows(source, references, args)
-    rows = [*([] if ours is None else [ours]), *rivals]
+    tried = rival_rows(source, references, args)
+    rivals = best_of_each_method(tried)
     latency: dict[int, dict[str, Ratio]] = {}
     if not args.skip_latency:
-        timed = [r for r in rows if r.is_peer or r is ours]
+        timed = [r for r in rivals if r.is_peer] + ([] if ours is None else [ours])
         latency = {threads: measured(source, timed, threads, args.seconds) for threads in args.threads}
-    return rows, latency, verdicts(net.name, ours, rivals, latency)
+    bars = verdicts(net.name, ours, rivals, latency)
+    return Comparison(rows=[*([] if ours is None else [ours]), *rivals], tried=tried, latency=latency, bars=bars)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -149,16 +177,12 @@ def main() -> int:
     missed = 0
     wanted = args.nets.split(",")
     for net in (n for n in NETS if n.name in wanted):
-        rows, latency, bars = compared(net, bundles, args)
+        found = compared(net, bundles, args)
         print(f"\n== {net.name}: {net.output}; {source_files(net.table)}")
-        print(table(rows, latency))
-        print("\n".join(map(str, bars)), flush=True)
-        missed += sum(v.is_floor and v.met is False for v in bars)
-        document["nets"][net.name] = {
-            "rows": [r.to_json() for r in rows],
-            "latency": {t: {n: r.to_json() for n, r in ratios.items()} for t, ratios in latency.items()},
-            "verdicts": [v.to_json() for v in bars],
-        }
+        print(table(found.rows, found.latency))
+        print("\n".join(map(str, found.bars)), flush=True)
+        missed += sum(v.is_floor and v.met is False for v in found.bars)
+        document["nets"][net.name] = found.to_json()
         if args.json is not None:
             args.json.write_text(json.dumps(document, indent=1))
     return 1 if missed else 0
