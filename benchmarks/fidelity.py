@@ -157,7 +157,9 @@ def parse_arguments() -> argparse.Namespace:
     args.rivals = [r for r in args.rivals.split(",") if r]
     args.threads = [int(t) for t in args.threads.split(",")]
     args.convert_arguments = args.convert_arguments.split()
-    unknown = set(args.rivals) - set(RIVALS) | set(args.nets.split(",")) - {n.name for n in NETS}
+    args.nets = args.nets.split(",")
+    args.bundle = {name: Path(path) for name, _, path in (text.partition("=") for text in args.bundle)}
+    unknown = set(args.rivals) - set(RIVALS) | {*args.nets, *args.bundle} - {n.name for n in NETS}
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     if args.rivals and args.rivals_python is None:
@@ -167,23 +169,22 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> int:
     args = parse_arguments()
-    bundles = {name: Path(path) for name, _, path in (text.partition("=") for text in args.bundle)}
     versions = {r: rival_versions(args.rivals_python, r) for r in args.rivals}
     isa = ", ".join(sorted(available_isa())) or "none of interest"
     print(f"onnxruntime {onnxruntime_version()}; {platform.processor() or platform.machine()}, instructions: {isa}")
-    for rival, found in versions.items():
-        print(f"{rival}:", ", ".join(f"{name} {version or 'missing'}" for name, version in found.items()))
+    for rival, packages in versions.items():
+        print(f"{rival}:", ", ".join(f"{name} {version or 'missing'}" for name, version in packages.items()))
     document: dict[str, Any] = {"versions": versions, "onnxruntime": onnxruntime_version(), "isa": isa, "nets": {}}
     missed = 0
-    wanted = args.nets.split(",")
-    for net in (n for n in NETS if n.name in wanted):
-        found = compared(net, bundles, args)
+    for net in (n for n in NETS if n.name in args.nets):
+        found = compared(net, args.bundle, args)
         print(f"\n== {net.name}: {net.output}; {source_files(net.table)}")
         print(table(found.rows, found.latency))
         print("\n".join(map(str, found.bars)), flush=True)
         missed += sum(v.is_floor and v.met is False for v in found.bars)
         document["nets"][net.name] = found.to_json()
         if args.json is not None:
+            args.json.parent.mkdir(parents=True, exist_ok=True)
             args.json.write_text(json.dumps(document, indent=1))
     return 1 if missed else 0
 
