@@ -39,6 +39,7 @@ from fts_converters.quantize.encode_qdq import Encoded, encode_qdq
 from fts_converters.quantize.plan_nodes import plan_nodes
 from fts_converters.quantize.search_budget import SearchResult, UnitLoss, search_budget
 from fts_converters.quantize.trials import Trials, open_trials
+from fts_converters.recovered import recovered, recovered_again
 from fts_converters.report import metrics_json, report_json
 from fts_converters.report_folder import below_budget_name, report_folder, require_free_place
 from fts_converters.report_html.write import write_report_html
@@ -90,7 +91,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     prepared = prepare(request, profile, cache, warnings, progress)
     budgets = _budgets(request, prepared.outputs)
     exact = not set(dialect.isa) <= available_isa()
-    prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, progress)
+    prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, warnings, progress)
     encoded = _encode(prepared, found, profile, dialect)
     for node, text in encoded.notes:
         warnings.add("weight-scale-enlarged", f"{node!r}: {text}")
@@ -120,7 +121,9 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
 def _encode(prepared: Prepared, found: SearchResult, profile: DeviceProfile, dialect: Dialect) -> Encoded:
     if prepared.given is not None:
         return Encoded(model=encoded_given(prepared.given, profile, dialect), notes=())
-    return encode_qdq(prepared.index, prepared.candidates, found.plan, prepared.statistics, dialect)
+    return encode_qdq(
+        prepared.index, prepared.candidates, found.plan, prepared.statistics, dialect, prepared.update
+    )
 
 
 def _isa(request: ConvertRequest) -> str:
@@ -142,6 +145,7 @@ def _search(
     budgets: Mapping[str, Budget],
     exact: bool,
     cache: StageCache,
+    warnings: WarningLog,
     progress: Progress,
 ) -> tuple[Prepared, SearchResult]:
     """The plan, and the net that it is for: as lowered, or with its channels equalized where that scores better."""
@@ -165,6 +169,7 @@ def _search(
             budgets=budgets,
             exact_u8s8=exact,
             cache=cache,
+            update=net.update,
         )
 
     if given is not None:  # nothing to search: what is integer was decided by whoever quantized the net
@@ -180,6 +185,8 @@ def _search(
         prepared = other if is_better else prepared
         progress.step(f"channels equalized: {'kept' if is_better else 'not kept'}, {margins[1] - margins[0]:+.3g}")
     prepared = _with_best_ranges(prepared, profile, dialect, trials_of(prepared), progress)
+    planned = plan_nodes(prepared.index, prepared.candidates, profile, dialect, kept_float={})
+    prepared = recovered(request, prepared, planned, dialect, trials_of(prepared), warnings, progress)
     with open_trials(trials_of(prepared)) as trials:
         found = search_budget(
             prepared.index,
@@ -190,7 +197,7 @@ def _search(
             min_int8=request.min_int8,
             on_step=progress.step,
         )
-    return prepared, found
+    return recovered_again(request, prepared, planned, found, dialect, trials_of(prepared), progress)
 
 
 def _with_best_ranges(
@@ -241,6 +248,7 @@ def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -
             "dialect": dialect.name,
             "equalized": prepared.is_equalized,
             "min_int8": request.min_int8,
+            "recover": request.recover,
             "shapes": {n: list(s) for n, s in request.shapes.items()},
         },
     }
@@ -289,6 +297,7 @@ def _verify_and_pack(
             integer_mac_share=verification.kernels.integer_mac_share,
             kernels=dict(verification.kernels.kernels),
             losses=found.losses,
+            rungs=prepared.rungs,
             warnings=warnings.lasting_entries,
             given_scales=None if prepared.given is None else prepared.given.count.to_json(),
         )
