@@ -41,6 +41,7 @@ from fts_converters.quantize.encode_qdq import Encoded, encode_qdq
 from fts_converters.quantize.plan_nodes import plan_nodes
 from fts_converters.quantize.search_budget import SearchResult, TriedPlan, UnitLoss, search_budget
 from fts_converters.quantize.trials import Trials, open_trials
+from fts_converters.recovered import recovered, recovered_again
 from fts_converters.report import metrics_json, report_json
 from fts_converters.report_folder import below_budget_name, report_folder, require_free_place
 from fts_converters.report_html.write import write_report_html
@@ -94,7 +95,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     prepared = prepare(request, profile, cache, warnings, progress)
     budgets = decide_budgets(request.budgets, prepared.card, prepared.outputs)
     exact = not set(dialect.isa) <= available_isa()
-    prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, progress)
+    prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, warnings, progress)
     encoded = _encode(prepared, found, profile, dialect)
     for node, text in encoded.notes:
         warnings.add("weight-scale-enlarged", f"{node!r}: {text}")
@@ -124,7 +125,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
 def _encode(prepared: Prepared, found: SearchResult, profile: DeviceProfile, dialect: Dialect) -> Encoded:
     if prepared.given is not None:
         return Encoded(model=encoded_given(prepared.given, profile, dialect), notes=())
-    return encode_qdq(prepared.index, prepared.candidates, found.plan, prepared.statistics, dialect)
+    return encode_qdq(prepared.index, prepared.candidates, found.plan, prepared.statistics, dialect, prepared.update)
 
 
 def _isa(request: ConvertRequest) -> str:
@@ -141,6 +142,7 @@ def _search(
     budgets: Mapping[str, Budget],
     exact: bool,
     cache: StageCache,
+    warnings: WarningLog,
     progress: Progress,
 ) -> tuple[Prepared, SearchResult]:
     """The plan, and the net that it is for: as lowered, or with its channels equalized where that scores better."""
@@ -164,6 +166,7 @@ def _search(
             budgets=budgets,
             exact_u8s8=exact,
             cache=cache,
+            update=net.update,
         )
 
     if given is not None:  # nothing to search: what is integer was decided by whoever quantized the net
@@ -180,6 +183,8 @@ def _search(
         prepared = other if is_better else prepared
         progress.step(f"channels equalized: {'kept' if is_better else 'not kept'}, {margins[1] - margins[0]:+.3g}")
     prepared = _with_best_ranges(prepared, profile, dialect, trials_of, progress, fine=fine)
+    planned = _whole(prepared, profile, dialect, fine=False)
+    prepared = recovered(request, prepared, planned, dialect, trials_of(prepared), warnings, progress)
     with open_trials(trials_of(prepared)) as trials:
         found = search_budget(
             prepared.index,
@@ -190,7 +195,7 @@ def _search(
             min_int8=request.min_int8,
             on_step=progress.step,
         )
-    return prepared, found
+    return recovered_again(request, prepared, planned, found, dialect, trials_of(prepared), progress)
 
 
 def _with_best_ranges(
@@ -262,6 +267,7 @@ def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -
             "equalized": prepared.is_equalized,
             "channel_headroom": "tensor" if prepared.headroom == float("inf") else prepared.headroom,
             "min_int8": request.min_int8,
+            "recover": request.recover,
             "shapes": {n: list(s) for n, s in request.shapes.items()},
         },
     }
@@ -311,6 +317,7 @@ def _verify_and_pack(
             kernels=dict(verification.kernels.kernels),
             losses=found.losses,
             front=found.front,
+            rungs=prepared.rungs,
             warnings=warnings.lasting_entries,
             given_scales=None if prepared.given is None else prepared.given.count.to_json(),
         )

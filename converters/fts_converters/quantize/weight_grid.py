@@ -52,10 +52,13 @@ def weight_integers(
 ) -> npt.NDArray[np.generic]:
     """The weight on its grid, with no pair over the limit."""
     integers = quantize(weight, grid)
-    if pair_sum_limit is None:
-        return integers
+    return integers if pair_sum_limit is None else within_pairs(integers, grid.axis, pair_sum_limit)
+
+
+def within_pairs(integers: npt.NDArray[np.generic], axis: int | None, pair_sum_limit: int) -> npt.NDArray[np.generic]:
+    """Integers with those steps given back that take a pair over the limit; the same shape and type."""
     flat = integers.astype(np.int64).reshape(-1)
-    pairs = _pairs(weight.shape, grid.axis)
+    pairs = _pairs(integers.shape, axis)
     while True:
         over = False
         for _, left, right in pairs:
@@ -65,9 +68,9 @@ def weight_integers(
                 over = True
                 left_bad, right_bad = left[bad], right[bad]
                 is_left = np.abs(flat[left_bad]) >= np.abs(flat[right_bad])
-                flat[np.where(is_left, left_bad, right_bad)] -= np.sign(excess[bad])
+                flat[np.where(is_left, left_bad, right_bad)] -= excess[bad] - np.sign(excess[bad]) * pair_sum_limit
         if not over:
-            return flat.reshape(weight.shape).astype(integers.dtype)
+            return flat.reshape(integers.shape).astype(integers.dtype)
 
 
 def _pairs(shape: tuple[int, ...], axis: int | None) -> list[tuple[Integers, Integers, Integers]]:
