@@ -121,9 +121,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
 def _encode(prepared: Prepared, found: SearchResult, profile: DeviceProfile, dialect: Dialect) -> Encoded:
     if prepared.given is not None:
         return Encoded(model=encoded_given(prepared.given, profile, dialect), notes=())
-    return encode_qdq(
-        prepared.index, prepared.candidates, found.plan, prepared.statistics, dialect, prepared.update
-    )
+    return encode_qdq(prepared.index, prepared.candidates, found.plan, prepared.statistics, dialect, prepared.update)
 
 
 def _isa(request: ConvertRequest) -> str:

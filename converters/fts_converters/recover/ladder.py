@@ -83,7 +83,10 @@ def recover(
         skipped: list[tuple[str, str]] = []
         try:
             candidate = _climbed(name, net, best, minutes, lambda unit, reason: skipped.append((unit, reason)))
-        except (MissingDependencyError, UnsupportedOpError) as error:  # of the training rung: torch, or an op of the twin
+        except (
+            MissingDependencyError,
+            UnsupportedOpError,
+        ) as error:  # of the training rung: torch, or an op of the twin
             on_warning("recovery-not-trained", str(error))
             continue
         after = worst(trials.scores(net.plan, update=candidate))

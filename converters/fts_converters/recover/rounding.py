@@ -25,8 +25,6 @@ from fts_converters.recover.planned_net import PlannedNet
 MOST_PRODUCTS = 5000
 # Rows for each product, so that H is well determined.
 ROWS_A_PRODUCT = 8
-# See `target_weights`.
-RIDGE = 0.1
 
 
 def fitted_roundings(net: PlannedNet, start: WeightUpdate, on_skip: Callable[[str, str], None]) -> WeightUpdate:
@@ -80,7 +78,8 @@ def _fitted(net: PlannedNet, fitted: FittedUnit, moments: Moments) -> WeightUpda
     assert moments.yx is not None
     # MatMul alone has no bias: its error counts as it is. Behind all others a bias or a norm deals with the mean.
     xx, yx = (moments.xx, moments.yx) if unit.op_type == "MatMul" else moments.centred()
-    found = fit_weights(target_weights(own, xx, yx, RIDGE), xx, net.dialect.weight.qmax)
+    target = target_weights(own, xx, yx, moments.count)
+    found = fit_weights(target, xx, moments.count, net.dialect.weight.qmax)
     weight = found.integers * found.scales.astype(np.float64)[..., None]
     return WeightUpdate(
         weights={unit.weight: layer.weight_from_matrix(weight.astype(np.float32))},
