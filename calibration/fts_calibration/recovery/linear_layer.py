@@ -72,14 +72,14 @@ class ConvLayer:
         reads = []
         for offset in product(*map(range, kernel)):
             place = [f + k * d for f, k, d in zip(firsts, offset, self.dilations, strict=True)]
-            reads.append(padded[(n, *place)])
+            reads.append(padded[tuple([n, *place])])
         together = np.stack(reads, axis=1).reshape(len(chosen), len(reads), self.groups, -1)
         grouped = together.transpose(2, 0, 1, 3)  # P, place, G, C/G -> G, P, place, C/G
         return np.ascontiguousarray(grouped).reshape(self.groups, len(chosen), -1)
 
     def outputs(self, y: FloatArray, chosen: IntArray) -> FloatArray:
         n, *places = np.unravel_index(chosen, (y.shape[0], *y.shape[2:]))
-        found = np.moveaxis(y, 1, -1)[(n, *places)]
+        found = np.moveaxis(y, 1, -1)[tuple([n, *places])]
         return np.ascontiguousarray(found.reshape(len(chosen), self.groups, -1).transpose(1, 0, 2))
 
     def matrix_from_weight(self, weight: FloatArray) -> FloatArray:

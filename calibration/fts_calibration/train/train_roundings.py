@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -104,7 +105,7 @@ def train_roundings(
         clock: In seconds.
     """
     twin.requires_grad_(False)
-    samples = [{n: torch.from_numpy(np.array(v)) for n, v in f.items()} for f, _ in zip(feeds, range(MOST_SAMPLES))]
+    samples = [{n: torch.from_numpy(np.array(v)) for n, v in f.items()} for f in islice(feeds, MOST_SAMPLES)]
     with torch.no_grad():
         wanted = [_floats(twin(sample, watch=block_ends)) for sample in samples]
     latent = [torch.from_numpy(np.rint(w.values / w.scale)).requires_grad_() for w in weights]
@@ -129,7 +130,7 @@ def train_roundings(
         optimizer.zero_grad()
         given = _floats(twin(samples[number], watch=block_ends, alter=alter))
         terms = [torch.mean((given[n] - wanted[number][n]) ** 2) / spread[n] for n in given]
-        torch.stack(terms).mean().backward()
+        torch.stack(terms).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         done += 1
         # The rate falls to 0 with the last step there is time for.

@@ -112,7 +112,7 @@ class IntegerInput:
 
     def real(self, tensors: Feed) -> npt.NDArray[np.float32]:
         steps: npt.NDArray[np.float32] = tensors[self.integers].astype(np.float32) - np.float32(self.zero_point)
-        return steps * np.float32(self.scale)
+        return np.asarray(steps * np.float32(self.scale))
 
 
 def integer_input(encoded: onnx.ModelProto, name: str) -> IntegerInput:

@@ -59,7 +59,8 @@ class PlannedNet:
         if unit.bias:
             return np.asarray(self.index.array(unit.bias), np.float32).reshape(-1)
         shape = self.index.shape(unit.weight)
-        assert shape is not None and unit.weight_axis is not None
+        assert shape is not None
+        assert unit.weight_axis is not None
         return np.zeros(shape[unit.weight_axis], np.float32)
 
     def bias_matters(self, unit: Unit) -> bool:

@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fts.errors import MissingDependencyError
 from fts_calibration.metrics.budget import Budget, Score
 from fts_calibration.recovery.weight_update import WeightUpdate
 from fts_converters.cache import StageCache
 from fts_converters.quantize.trials import Trials, open_trials
+from fts_converters.recover import ladder
 from fts_converters.recover.bias_correction import corrected_biases
 from fts_converters.recover.ladder import recover
 from fts_converters.recover.planned_net import PlannedNet
@@ -232,3 +234,20 @@ def test_rounded_weights_are_those_of_the_encoded_graph(bench, chain):
     own = bench.trial(chain, bench.feeds(chain, 4), update=plain)
     own_weight = own.constant("w1_quantized") * own.constant("w1_scale")[:, None, None, None]
     np.testing.assert_array_equal(net.rounded_weight(unit, plain), own_weight)
+
+
+def test_without_torch_the_training_rung_says_so(bench, chain, monkeypatch):
+    def missing(*_arguments: object, **_named: object) -> WeightUpdate:
+        raise MissingDependencyError("pip install 'fts-edge[convert,torch]'")
+
+    monkeypatch.setattr(ladder, "trained_blocks", missing)
+    said = []
+    found = recover(
+        planned(bench, chain),
+        Disappointed(),
+        highest="blocks",
+        on_step=lambda text: None,
+        on_warning=lambda warning_id, text: said.append((warning_id, text)),
+    )
+    assert said == [("recovery-not-trained", "pip install 'fts-edge[convert,torch]'")]
+    assert [r.name for r in found.rungs] == ["bias", "rounding"]
