@@ -247,6 +247,7 @@ def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -
             "equalized": prepared.is_equalized,
             "min_int8": request.min_int8,
             "recover": request.recover,
+            **({"minutes": request.minutes} if request.recover == "blocks" else {}),
             "shapes": {n: list(s) for n, s in request.shapes.items()},
         },
     }
