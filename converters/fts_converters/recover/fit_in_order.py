@@ -65,7 +65,8 @@ def fit_in_order(
     Args:
         wanted: Units to fit.
         index: Of the float net.
-        encode: The quantized net under an update; a unit that does not read DQ in it is left as it is. Which nodes it has must not depend on what `fit` returns.
+        encode: The quantized net under an update; a unit that does not read DQ in it is left as it is. Which nodes it has
+            must not depend on what `fit` returns.
         feeds: The calibrate split.
         fit: Of a unit's moments and the update so far: what to change for this unit.
         start: The update to begin with.
