@@ -268,6 +268,7 @@ def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -
             "channel_headroom": "tensor" if prepared.headroom == float("inf") else prepared.headroom,
             "min_int8": request.min_int8,
             "recover": request.recover,
+            **({"minutes": request.minutes} if request.recover == "blocks" else {}),
             "shapes": {n: list(s) for n, s in request.shapes.items()},
         },
     }
