@@ -9,7 +9,7 @@ Decisions are values (`InputDecisions`, `Plan`, `SearchResult`); only `Model` ch
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from fts_calibration.dataset.calibration_set import Split
 from fts_calibration.metrics.budget import Budget, worst
 from fts_converters.audit_data import findings_after_encoding, warn_of_findings
 from fts_converters.cache import StageCache, cache_folder
+from fts_converters.calibration_histograms import calibration_histograms
 from fts_converters.decide_budgets import budgets_text, decide_budgets
 from fts_converters.equalized import equalized
 from fts_converters.given_grids.take_over import encoded_given, plan_given
@@ -116,7 +117,10 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
         golden=_golden(prepared, encoded.model, exact),
         provenance=_provenance(request, prepared, dialect),
     )
-    return _verify_and_pack(request, prepared, contents, found, budgets, warnings, progress)
+    histograms = calibration_histograms(
+        prepared.statistics.histograms, encoded.grids, prepared.candidates, found.losses
+    )
+    return _verify_and_pack(request, prepared, contents, found, budgets, histograms, warnings, progress)
 
 
 def _encode(prepared: Prepared, found: SearchResult, profile: DeviceProfile, dialect: Dialect) -> Encoded:
@@ -249,6 +253,7 @@ def _verify_and_pack(
     contents: Contents,
     found: SearchResult,
     budgets: Mapping[str, Budget],
+    histograms: Sequence[Mapping[str, Any]],
     warnings: WarningLog,
     progress: Progress,
 ) -> Conversion:
@@ -287,6 +292,7 @@ def _verify_and_pack(
             kernels=dict(verification.kernels.kernels),
             losses=found.losses,
             front=found.front,
+            histograms=histograms,
             warnings=warnings.lasting_entries,
             given_scales=None if prepared.given is None else prepared.given.count.to_json(),
         )

@@ -114,9 +114,14 @@ class Budget:
 
     def __str__(self) -> str:
         suffix = "" if self.statistic == "plain" else f".{self.statistic}"
-        short = f"{self.threshold:g}"
-        number = short if float(short) == self.threshold else repr(self.threshold)
-        return f"{self.metric}{suffix}{'<=' if self.is_less_better else '>='}{number}"
+        return f"{self.metric}{suffix}{'<=' if self.is_less_better else '>='}{self._number()}"
+
+    def _number(self) -> str:
+        """The shortest text that reads back as the same threshold; drops are told in percent."""
+        percent, short = f"{self.threshold * 100:g}", f"{self.threshold:g}"
+        if self.metric == "drop" and float(percent) / 100.0 == self.threshold:
+            return f"{percent}%"
+        return short if float(short) == self.threshold else repr(self.threshold)
 
 
 def budget_from_json(data: Mapping[str, Any]) -> Budget:

@@ -144,7 +144,7 @@ def test_default_budgets():
     assert str(default_budget("image")) == "psnr>=30"
     assert str(default_budget("tensor")) == "sqnr>=20"
     assert str(usual_budget("nme")) == "nme<=0.02"
-    assert str(usual_budget("drop")) == "drop<=0.005"
+    assert str(usual_budget("drop")) == "drop<=0.5%"
 
 
 def test_plain_is_the_worst_below_20_samples_and_a_bound_from_20_on():
