@@ -26,7 +26,7 @@ from fts_calibration.metrics.budget import Budget, worst
 from fts_converters.audit_data import findings_after_encoding, warn_of_findings
 from fts_converters.cache import StageCache, cache_folder
 from fts_converters.calibration_histograms import calibration_histograms
-from fts_converters.decide_budgets import budgets_text, decide_budgets
+from fts_converters.decide_budgets import budgets_text
 from fts_converters.equalized import equalized
 from fts_converters.given_grids.take_over import encoded_given, plan_given
 from fts_converters.golden import GoldenSample, synthetic_samples
@@ -91,7 +91,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     require_free_place(request.output)
     cache = StageCache(cache_folder() if request.use_cache else None)
     prepared = prepare(request, profile, cache, warnings, progress)
-    budgets = decide_budgets(request.budgets, prepared.card, prepared.outputs)
+    budgets = prepared.budgets
     exact = not set(dialect.isa) <= available_isa()
     prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, progress)
     encoded = _encode(prepared, found, profile, dialect)
@@ -239,12 +239,19 @@ def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -
         "tools": tool_versions(),
         "options": {
             "budget": request.budgets.text or "default",
+            **_user_metric(prepared.budgets),
             "dialect": dialect.name,
             "equalized": prepared.is_equalized,
             "min_int8": request.min_int8,
             "shapes": {n: list(s) for n, s in request.shapes.items()},
         },
     }
+
+
+def _user_metric(budgets: Mapping[str, Budget]) -> dict[str, Any]:
+    """Under "metric", the user's function and the digest of its file, where there is one."""
+    user = next((b.user for b in budgets.values() if b.user is not None), None)
+    return {} if user is None else {"metric": user.to_json()}
 
 
 def _verify_and_pack(

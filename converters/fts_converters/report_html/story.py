@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fts_calibration.metrics.known_metrics import USER
 from fts_converters.report_html.content import Content
 from fts_converters.report_html.layers import Layer
 from fts_converters.report_html.number_text import budget_text, bytes_text, metric_name, metric_text, share_text
@@ -189,7 +190,8 @@ def _advice(report: Mapping[str, Any], sensitivity: Sensitivity | None) -> tuple
     if low:
         worst = min(low, key=_distance)
         relation = "<=" if is_less_better(worst) else ">="
-        named = f"{worst['output']}:" if len({m["output"] for m in report["metrics"]}) > 1 else ""
+        is_one_of_many = worst["metric"] != USER and len({m["output"] for m in report["metrics"]}) > 1
+        named = f"{worst['output']}:" if is_one_of_many else ""
         found.append(
             Advice(
                 text="Or accept what the best attempt reaches, if the pictures below look right to you.",
