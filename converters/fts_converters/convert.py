@@ -9,7 +9,7 @@ Decisions are values (`InputDecisions`, `Plan`, `SearchResult`); only `Model` ch
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from fts.engines.isa import available_isa
 from fts.engines.onnxruntime_session import open_session
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
+from fts.vocabulary.plan import Plan
 from fts_calibration.dataset.calibration_set import Split
 from fts_calibration.metrics.budget import Budget, worst
 from fts_converters.audit_data import findings_after_encoding, warn_of_findings
@@ -36,10 +37,12 @@ from fts_converters.pack import Contents, Golden, make_golden, pack, tool_versio
 from fts_converters.prepare import Prepared, feeds_digest, prepare
 from fts_converters.progress import Progress
 from fts_converters.quantize.choose_calibrator import choose_calibrator
+from fts_converters.quantize.choose_headroom import choose_headroom
 from fts_converters.quantize.encode_qdq import Encoded, encode_qdq
 from fts_converters.quantize.plan_nodes import plan_nodes
 from fts_converters.quantize.search_budget import SearchResult, TriedPlan, UnitLoss, search_budget
 from fts_converters.quantize.trials import Trials, open_trials
+from fts_converters.recovered import recovered, recovered_again
 from fts_converters.report import metrics_json, report_json
 from fts_converters.report_folder import below_budget_name, report_folder, require_free_place
 from fts_converters.report_html.write import write_report_html
@@ -93,7 +96,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     prepared = prepare(request, profile, cache, warnings, progress)
     budgets = prepared.budgets
     exact = not set(dialect.isa) <= available_isa()
-    prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, progress)
+    prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, warnings, progress)
     encoded = _encode(prepared, found, profile, dialect)
     for node, text in encoded.notes:
         warnings.add("weight-scale-enlarged", f"{node!r}: {text}")
@@ -126,7 +129,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
 def _encode(prepared: Prepared, found: SearchResult, profile: DeviceProfile, dialect: Dialect) -> Encoded:
     if prepared.given is not None:
         return Encoded(model=encoded_given(prepared.given, profile, dialect), notes=())
-    return encode_qdq(prepared.index, prepared.candidates, found.plan, prepared.statistics, dialect)
+    return encode_qdq(prepared.index, prepared.candidates, found.plan, prepared.statistics, dialect, prepared.update)
 
 
 def _isa(request: ConvertRequest) -> str:
@@ -143,6 +146,7 @@ def _search(
     budgets: Mapping[str, Budget],
     exact: bool,
     cache: StageCache,
+    warnings: WarningLog,
     progress: Progress,
 ) -> tuple[Prepared, SearchResult]:
     """The plan, and the net that it is for: as lowered, or with its channels equalized where that scores better."""
@@ -166,6 +170,7 @@ def _search(
             budgets=budgets,
             exact_u8s8=exact,
             cache=cache,
+            update=net.update,
         )
 
     if given is not None:  # nothing to search: what is integer was decided by whoever quantized the net
@@ -174,13 +179,16 @@ def _search(
         is_met = all(s.margin >= 0 for s in scores)
         plan = plan_given(given, profile, dialect)
         return prepared, SearchResult(plan=plan, scores=scores, is_met=is_met, losses=(), tried=1)
+    fine = _needs_finer_forms(prepared, profile, dialect, trials_of(prepared))
     other = equalized(prepared, profile, dialect)
     if other is not None:
-        margins = [_margin_all_int8(net, profile, dialect, trials_of(net)) for net in (prepared, other)]
+        margins = [_margin(net, profile, dialect, trials_of(net), fine=fine) for net in (prepared, other)]
         is_better = margins[1] > margins[0]
         prepared = other if is_better else prepared
         progress.step(f"channels equalized: {'kept' if is_better else 'not kept'}, {margins[1] - margins[0]:+.3g}")
-    prepared = _with_best_ranges(prepared, profile, dialect, trials_of(prepared), progress)
+    prepared = _with_best_ranges(prepared, profile, dialect, trials_of, progress, fine=fine)
+    planned = _whole(prepared, profile, dialect, fine=False)
+    prepared = recovered(request, prepared, planned, dialect, trials_of(prepared), warnings, progress)
     with open_trials(trials_of(prepared)) as trials:
         found = search_budget(
             prepared.index,
@@ -191,31 +199,51 @@ def _search(
             min_int8=request.min_int8,
             on_step=progress.step,
         )
-    return prepared, found
+    return recovered_again(request, prepared, planned, found, dialect, trials_of(prepared), progress)
 
 
 def _with_best_ranges(
-    net: Prepared, profile: DeviceProfile, dialect: Dialect, trials: Trials, progress: Progress
+    net: Prepared,
+    profile: DeviceProfile,
+    dialect: Dialect,
+    trials_of: Callable[[Prepared], Trials],
+    progress: Progress,
+    *,
+    fine: bool,
 ) -> Prepared:
-    """The ranges under which the net scores best with everything in INT8."""
-    plan = plan_nodes(net.index, net.candidates, profile, dialect, kept_float={})
+    """The ranges under which the net scores best: of whole tensors in the forms that it will need, then of channels."""
+    plan = _whole(net, profile, dialect, fine=fine)
     if not any(n.precision == "int8" for n in plan.nodes):
         return net
-    with open_trials(trials):
+    with open_trials(trials_of(net)) as trials:
         name, statistics = choose_calibrator(
             net.statistics,
             dialect.activation,
             lambda candidate: worst(trials.scores(plan, candidate)),
             progress.step,
         )
-    return replace(net, statistics=statistics, calibrator=name)
+        rounded = _whole(net, profile, dialect, fine=False)
+        headroom, statistics = choose_headroom(
+            statistics, lambda candidate: worst(trials.scores(rounded, candidate)), progress.step
+        )
+    return replace(net, statistics=statistics, calibrator=name, headroom=headroom)
 
 
-def _margin_all_int8(net: Prepared, profile: DeviceProfile, dialect: Dialect, trials: Trials) -> float:
+def _needs_finer_forms(net: Prepared, profile: DeviceProfile, dialect: Dialect, trials: Trials) -> bool:
+    """Everything in the usual INT8 form misses the budget: the plan will hold finer forms too."""
+    return _margin(net, profile, dialect, trials, fine=False) < 0
+
+
+def _margin(net: Prepared, profile: DeviceProfile, dialect: Dialect, trials: Trials, *, fine: bool) -> float:
     """How far the worst output is from its budget with everything in INT8; below 0 when it misses it."""
-    plan = plan_nodes(net.index, net.candidates, profile, dialect, kept_float={})
     with open_trials(trials):
-        return worst(trials.scores(plan)).margin
+        return worst(trials.scores(_whole(net, profile, dialect, fine=fine))).margin
+
+
+def _whole(net: Prepared, profile: DeviceProfile, dialect: Dialect, *, fine: bool) -> Plan:
+    """Everything in INT8, in the usual form or in the finest."""
+    finer = {name: "the finest form" for name in net.candidates.units} if fine else {}
+    return plan_nodes(net.index, net.candidates, profile, dialect, kept_float={}, fine=finer)
 
 
 def _golden(prepared: Prepared, encoded: onnx.ModelProto, exact: bool) -> Golden:
@@ -242,7 +270,9 @@ def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -
             **_user_metric(prepared.budgets),
             "dialect": dialect.name,
             "equalized": prepared.is_equalized,
+            "channel_headroom": "tensor" if prepared.headroom == float("inf") else prepared.headroom,
             "min_int8": request.min_int8,
+            "recover": request.recover,
             "shapes": {n: list(s) for n, s in request.shapes.items()},
         },
     }
@@ -300,6 +330,7 @@ def _verify_and_pack(
             losses=found.losses,
             front=found.front,
             histograms=histograms,
+            rungs=prepared.rungs,
             warnings=warnings.lasting_entries,
             given_scales=None if prepared.given is None else prepared.given.count.to_json(),
         )

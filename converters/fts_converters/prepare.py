@@ -22,6 +22,7 @@ from fts_calibration.dataset.calibration_set import CalibrationSet
 from fts_calibration.dataset.source import open_calibration
 from fts_calibration.dataset.splits import deal_splits
 from fts_calibration.metrics.budget import Budget
+from fts_calibration.recovery.weight_update import WeightUpdate
 from fts_calibration.statistics.collect import collect_statistics
 from fts_calibration.statistics.input_moments import InputMoments
 from fts_calibration.statistics.statistics import Statistics, json_from_statistics, statistics_from_json
@@ -46,6 +47,7 @@ from fts_converters.progress import Progress
 from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.plan_nodes import channel_tensors, tensors_to_calibrate
 from fts_converters.quantize.units import Candidates, find_candidates, macs_by_node
+from fts_converters.recover.ladder import Rung
 from fts_converters.refuse_loops import refuse_loops
 from fts_converters.request import ConvertRequest
 from fts_converters.warnings_log import WarningLog
@@ -73,6 +75,9 @@ class Prepared:
     given: GivenNet | None = None
     is_equalized: bool = False
     calibrator: str = "min-max"
+    headroom: float = 1.0
+    update: WeightUpdate = WeightUpdate.NONE
+    rungs: tuple[Rung, ...] = ()
 
 
 def prepare(

@@ -13,6 +13,7 @@ from fts_calibration.dataset.calibration_set import FileRecord
 from fts_calibration.metrics.budget import Score
 from fts_calibration.statistics.statistics import TensorRange
 from fts_converters.quantize.search_budget import TriedPlan, UnitLoss
+from fts_converters.recover.ladder import Rung
 
 
 def metrics_json(scores: Sequence[Score], split: str, tag: str) -> list[dict[str, Any]]:
@@ -51,6 +52,7 @@ def report_json(
     kernels: dict[str, int],
     losses: Sequence[UnitLoss],
     warnings: Sequence[tuple[str, str]],
+    rungs: Sequence[Rung] = (),
     histograms: Sequence[Mapping[str, Any]] = (),
     given_scales: Mapping[str, int] | None = None,
     findings: Sequence[Finding] = (),
@@ -104,6 +106,18 @@ def report_json(
                 "met": t.score.margin >= 0,
             }
             for t in front
+        ],
+        "recovery": [
+            {
+                "rung": r.name,
+                "output": r.after.output,
+                "metric": r.after.budget.metric,
+                "before": round(r.before.value, 4),
+                "after": round(r.after.value, 4),
+                "kept": r.is_kept,
+                "skipped": [{"unit": unit, "reason": reason} for unit, reason in r.skipped],
+            }
+            for r in rungs
         ],
         "histograms": list(histograms),
         "given_scales": dict(given_scales or {"activations": 0, "constants": 0}),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fts_calibration.metrics.budget import AskedBudgets
+from fts_converters.recover.ladder import RecoverLevel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,8 @@ class ConvertRequest:
         preprocessing: Flags.
         budgets: `--budget`.
         min_int8: Least share of MACs in integer kernels, 0..1.
+        recover: Highest rung of the recovery ladder that may be tried.
+        minutes: Limit of its training rung.
         min_speedup: Least ratio of FP32 time to INT8 time on this machine, or None for no condition.
         isa: "auto", "vnni" or "any".
         faces: boxes.json with the faces of the calibration pictures, or None.
@@ -57,6 +60,8 @@ class ConvertRequest:
     budgets: AskedBudgets = field(default_factory=AskedBudgets)
     min_int8: float = 0.5
     min_speedup: float | None = None
+    recover: RecoverLevel = "rounding"
+    minutes: float = 5.0
     isa: str = "auto"
     faces: Path | None = None
     select: int | None = None

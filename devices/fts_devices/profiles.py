@@ -54,6 +54,7 @@ def _dialect_from_json(data: dict[str, Any]) -> Dialect:
         weight=Scheme(**data["weight"]),
         bias_bits=data["bias_bits"],
         quantizes_outputs=data["quantizes_outputs"],
+        pair_sum_limit=data.get("pair_sum_limit"),
         mac_costs=data["mac_costs"],
         has_sum_kernels=data.get("has_sum_kernels", False),
     )

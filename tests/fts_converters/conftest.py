@@ -12,6 +12,7 @@ from onnx import numpy_helper, parser
 
 from fts.engines.onnxruntime_session import open_session
 from fts.vocabulary.plan import Plan
+from fts_calibration.recovery.weight_update import WeightUpdate
 from fts_calibration.statistics.collect import collect_statistics
 from fts_calibration.statistics.statistics import Statistics
 from fts_converters.model import Model, model_from_proto
@@ -113,6 +114,7 @@ class Bench:
         dialect: str = "any",
         kept_float: Mapping[str, str] | None = None,
         fine: Mapping[str, str] | None = None,
+        update: WeightUpdate = WeightUpdate.NONE,
     ) -> Trial:
         """Calibrate, plan all in INT8, encode, check, and run both nets."""
         model = cls.model(proto)
@@ -127,7 +129,7 @@ class Bench:
         outputs = [o.name for o in index.model.graph.output if index.dtype(o.name) == "float32"]
         tensors = tensors_to_calibrate(units, index, outputs)
         statistics = collect_statistics(index.model, feeds, tensors, channel_tensors(units, index))
-        encoded = encode_qdq(index, candidates, plan, statistics, form)
+        encoded = encode_qdq(index, candidates, plan, statistics, form, update)
         onnx.checker.check_model(encoded.model, full_check=True)
         data = encoded.model.SerializeToString()
         float_session = open_session(proto.SerializeToString(), threads=1)

@@ -37,8 +37,6 @@ LATER_FLAGS = {
     "--rungs": "several resolutions",
     "--batch": "batches",
     "--prune": "pruning",
-    "--recover": "recovery by training",
-    "--minutes": "recovery by training",
     "--pin": "user overrides of the plan",
     "--plan": "replaying a plan",
     "--sensitivity": "a choice of sensitivity estimators",
@@ -109,6 +107,14 @@ def _parser() -> argparse.ArgumentParser:
         "--min-speedup", type=_positive, metavar="R", help="least ratio of FP32 time to INT8 time on this machine, by the "
         "lower end of its 95 %% interval (none: slower than FP32 is a warning)"
     )  # fmt: skip
+    conditions.add_argument(
+        "--recover", choices=("none", "bias", "rounding", "blocks"), default="rounding", help="how far to mend the weights, "
+        "each rung kept only where the select split gains: biases, then roundings, then training, which needs torch; not "
+        "with --budget none (rounding)"
+    )  # fmt: skip
+    conditions.add_argument(
+        "--minutes", type=_positive, default=5.0, metavar="M", help="limit of the training of --recover blocks (5)"
+    )
     conditions.add_argument(
         "--isa", choices=("auto", "vnni", "any"), default="auto", help="x86 dialect: 8-bit weights that need VNNI, or "
         "7-bit weights that run right on any CPU (auto: what this machine has)"
@@ -241,6 +247,8 @@ def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> Convert
         budgets=parse_budgets(args.budget, None if args.metric is None else load_user_metric(args.metric)),
         min_int8=args.min_int8,
         min_speedup=args.min_speedup,
+        recover=args.recover,
+        minutes=args.minutes,
         isa=args.isa,
         skip_passes=tuple(args.skip_pass),
         use_cache=not args.no_cache,

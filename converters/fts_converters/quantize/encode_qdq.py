@@ -18,7 +18,7 @@ tensor: it is the identity, no optimizer of ONNX Runtime removes it, and the gro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,14 +29,17 @@ from onnx import helper, numpy_helper
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.plan import Plan
 from fts.vocabulary.quantization import QuantParams, Scheme
+from fts_calibration.recovery.weight_update import WeightUpdate
 from fts_calibration.statistics.statistics import Statistics
+from fts_converters.quantize.check_update import check_update
 from fts_converters.quantize.encode_sums import encode_sums
 from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.interleave_integers import interleave_integers, is_interleaved_alone
 from fts_converters.quantize.interleaved_channels import interleaved_channels
 from fts_converters.quantize.plan_nodes import FULL_WEIGHT_BITS, SUM_BITS
-from fts_converters.quantize.ranges import params_from_range, quantize, weight_params
+from fts_converters.quantize.ranges import params_from_range, quantize
 from fts_converters.quantize.units import Candidates, Unit
+from fts_converters.quantize.weight_grid import weight_grid, weight_integers
 
 # An int32 bias must stay below 2^31; half of it leaves the accumulator as much room as the bias takes.
 BIAS_LIMIT = 2.0**30
@@ -78,7 +81,12 @@ class Encoded:
 
 
 def encode_qdq(
-    index: GraphIndex, candidates: Candidates, plan: Plan, statistics: Statistics, dialect: Dialect
+    index: GraphIndex,
+    candidates: Candidates,
+    plan: Plan,
+    statistics: Statistics,
+    dialect: Dialect,
+    update: WeightUpdate = WeightUpdate.NONE,
 ) -> Encoded:
     """Encode the int8 units of a plan.
 
@@ -88,11 +96,17 @@ def encode_qdq(
         plan: Decisions; a unit is encoded when its main node is int8.
         statistics: Range of every activation of a unit, by tensor name.
         dialect: Grids and the form of the bias.
+        update: Weights and biases in the place of the net's own, for the units that are encoded.
+
+    Raises:
+        ValueError: A part of the update does not fit the unit that it is for.
     """
     precisions = {n.name: n.precision for n in plan.nodes}
     units = {name: unit for name, unit in candidates.units.items() if precisions.get(name) == "int8"}
     forms = {n.name: (n.weight_bits, n.output_bits) for n in plan.nodes if n.name in units}
-    return _Encoder(index, units, forms, statistics, dialect).run()
+    check_update(update, units.values(), index)
+    with_channel_grids = frozenset(n.name for n in plan.nodes if n.has_channel_grids)
+    return _Encoder(index, units, forms, with_channel_grids, statistics, dialect, update).run()
 
 
 class _Encoder:
@@ -101,10 +115,13 @@ class _Encoder:
         index: GraphIndex,
         units: Mapping[str, Unit],
         forms: Mapping[str, tuple[int, int]],
+        with_channel_grids: frozenset[str],
         statistics: Statistics,
         dialect: Dialect,
+        update: WeightUpdate,
     ) -> None:
         self.index = index
+        self.update = update
         self.units = units
         self.statistics = statistics
         self.dialect = dialect
@@ -113,9 +130,7 @@ class _Encoder:
         self.by_output = {u.output: u for u in units.values() if u.name not in self.in_sums}
         integer_reads = {a for u in units.values() for a in u.activations}
         self.per_channel = {
-            name
-            for name, u in self.by_output.items()
-            if _may_have_channel_grids(u, index) and name not in integer_reads
+            name for name, u in self.by_output.items() if u.name in with_channel_grids and name not in integer_reads
         } & set(statistics.channel_ranges)
         self.interleaved = {name for name in self.per_channel if is_interleaved_alone(name, index)}
         # Where weights have 7 bits, what a sum kernel alone reads of a float tensor is quantized to int8 (`_signed`).
@@ -201,6 +216,9 @@ class _Encoder:
             zero_point,
             FULL_WEIGHT_BITS if is_unsigned else self.dialect.weight.bits,
             output,
+            self._weight(unit),
+            self.update.weight_scales.get(unit.weight),
+            self._bias(unit),
             self._add_initializer,
             self._fresh,
         )
@@ -239,9 +257,10 @@ class _Encoder:
                 continue
             if name == unit.weight and position == 1:
                 grid = self._weight_grid(unit)
-                weight = _along(self.index.array(name), self._output_factor(unit), unit.weight_axis)
-                node.input[position] = self._add_constant(name, weight, grid, unit)
-                if unit.bias or unit.output in self.per_channel:
+                weight = _along(self._weight(unit), self._output_factor(unit), unit.weight_axis)
+                integers = weight_integers(weight, grid, self._pair_sum_limit(unit))
+                node.input[position] = self._add_integers(name, integers, grid, unit)
+                if self._bias(unit) is not None or unit.output in self.per_channel:
                     del node.input[2:]
                     node.input.append(self._add_bias(unit, grid))
             elif name in unit.activations:
@@ -311,10 +330,10 @@ class _Encoder:
 
     def _weight_grid(self, unit: Unit) -> QuantParams:
         """Weight scales as the kernel sees them, enlarged where the int32 bias in steps of s_in * s_w would overflow."""
-        scheme = self.dialect.weight
-        if self.weight_bits[unit.name] != scheme.bits:
-            scheme = FULL_WEIGHTS
-        grid = weight_params(self.index.array(unit.weight), scheme, unit.weight_axis)
+        scheme = FULL_WEIGHTS if self._has_full_weights(unit) else self.dialect.weight
+        grid = weight_grid(self._weight(unit), scheme, unit.weight_axis, self._pair_sum_limit(unit))
+        if unit.weight in self.update.weight_scales:
+            grid = replace(grid, scale=self.update.weight_scales[unit.weight])
         bias = self._kernel_bias(unit)
         factor = self._output_factor(unit)
         scale = grid.scale.astype(np.float64) * factor
@@ -330,6 +349,12 @@ class _Encoder:
             scale=scale.astype(np.float32), zero_point=grid.zero_point, scheme=grid.scheme, axis=grid.axis
         )
 
+    def _has_full_weights(self, unit: Unit) -> bool:
+        return self.weight_bits[unit.name] != self.dialect.weight.bits
+
+    def _pair_sum_limit(self, unit: Unit) -> int | None:
+        return None if self._has_full_weights(unit) else self.dialect.pair_sum_limit
+
     def _output_factor(self, unit: Unit) -> npt.NDArray[np.float64]:
         """S / s_c for outputs with one grid a channel, 1 for all others."""
         if unit.output not in self.per_channel:
@@ -338,12 +363,23 @@ class _Encoder:
 
     def _kernel_bias(self, unit: Unit) -> npt.NDArray[np.float64] | None:
         """The bias that the kernel adds, in real numbers; None without one."""
-        bias = self.index.array(unit.bias).astype(np.float64).reshape(-1) if unit.bias else None
+        bias = self._bias(unit)
         if unit.output not in self.per_channel:
             return bias
         grid = self._grid(unit.output)
         shift = _kernel_output_scale(grid) * grid.zero_point.astype(np.float64)
         return shift if bias is None else bias * self._output_factor(unit) + shift
+
+    def _weight(self, unit: Unit) -> npt.NDArray[np.float32]:
+        """The unit's weight before it is rounded."""
+        own: npt.NDArray[np.float32] = self.index.array(unit.weight)
+        return self.update.weights.get(unit.weight, own)
+
+    def _bias(self, unit: Unit) -> npt.NDArray[np.float64] | None:
+        """The unit's bias before it is rounded, (C,); None without one."""
+        if unit.name in self.update.biases:
+            return self.update.biases[unit.name].astype(np.float64)
+        return self.index.array(unit.bias).astype(np.float64).reshape(-1) if unit.bias else None
 
     def _add_bias(self, unit: Unit, weight_grid: QuantParams) -> str:
         bias = self._kernel_bias(unit)
@@ -360,7 +396,10 @@ class _Encoder:
         return output
 
     def _add_constant(self, name: str, values: npt.NDArray[np.float32], grid: QuantParams, unit: Unit) -> str:
-        integers = self._add_initializer(f"{name}_quantized", quantize(values, grid))
+        return self._add_integers(name, quantize(values, grid), grid, unit)
+
+    def _add_integers(self, name: str, values: npt.NDArray[np.generic], grid: QuantParams, unit: Unit) -> str:
+        integers = self._add_initializer(f"{name}_quantized", values)
         output = self._fresh(f"{name}_dequantized")
         per_channel = grid.axis is not None
         scale = grid.scale if per_channel else grid.scale.reshape(())
@@ -415,14 +454,6 @@ class _Encoder:
 
     def _fresh_node(self, stem: str) -> str:
         return _unique(stem, self.taken_nodes)
-
-
-def _may_have_channel_grids(unit: Unit, index: GraphIndex) -> bool:
-    """Conv and Gemm take a bias that moves each channel; an activation in between must leave 0 where it is."""
-    if unit.op_type not in ("Conv", "Gemm"):
-        return False
-    behind = [n.op_type for n in index.model.graph.node if n.name in unit.nodes[1:]]
-    return all(op_type == "Relu" for op_type in behind)
 
 
 def _audible(grid: QuantParams, low: npt.NDArray[np.float32], high: npt.NDArray[np.float32]) -> QuantParams:

@@ -53,6 +53,9 @@ def encode_sums(
     zero_point: str,
     weight_bits: int,
     output: str,
+    weight: npt.NDArray[np.float32],
+    weight_scales: npt.NDArray[np.float32] | None,
+    bias: npt.NDArray[np.float64] | None,
     add_initializer: AddInitializer,
     fresh: Callable[[str], str],
 ) -> list[onnx.NodeProto]:
@@ -67,10 +70,12 @@ def encode_sums(
         zero_point: Of that input, an initializer.
         weight_bits: Of the weights, which are stored as uint8 around 2^(bits - 1).
         output: Name of the float result.
+        weight: Its values before rounding.
+        weight_scales: (C,) of its grid where that is given and holds the weight in so many bits; None to find them.
+        bias: (C,) before rounding, or None.
         add_initializer: Stores an array and returns its name.
         fresh: Makes a name that is not taken.
     """
-    weight = index.array(unit.weight).astype(np.float32)
     attributes: dict[str, Any] = dict(attributes_of(node))
     axis = unit.weight_axis
     if unit.op_type == "Gemm":
@@ -80,12 +85,14 @@ def encode_sums(
     reach = np.maximum(np.abs(weight).max(axis=others, initial=0.0), LEAST_RANGE)
     zero, most = 1 << (weight_bits - 1), (1 << (weight_bits - 1)) - 1
     steps = (reach / most).astype(np.float32)
+    if weight_scales is not None and (np.rint(reach / weight_scales) <= most).all():
+        steps = weight_scales
     along = np.expand_dims(steps, others)
     rounded = (np.clip(np.rint(weight / along), -most, most) + zero).astype(np.uint8)
     weight_name = add_initializer(f"{unit.weight}_quantized", rounded)
     weight_zero = add_initializer(f"{unit.weight}_zero_point", np.array(zero, np.uint8))
-    sums, bias = fresh(f"{output}_sums"), _bias(unit, index)
-    scaled = output if bias is None else fresh(f"{output}_scaled")
+    sums, added = fresh(f"{output}_sums"), None if bias is None else _kept_bias(bias, unit, index)
+    scaled = output if added is None else fresh(f"{output}_scaled")
     channel_axis = 1 if unit.op_type == "Conv" else len(index.shape(unit.activations[0]) or (0, 0)) - 1
     out_scale = add_initializer(f"{output}_sums_scale", (steps.astype(np.float64) * scale).astype(np.float32))
     nodes = [
@@ -100,20 +107,17 @@ def encode_sums(
             "DequantizeLinear", [sums, out_scale], [scaled], name=f"{node.name}_sums_scaled", axis=channel_axis
         ),
     ]
-    if bias is not None:
+    if added is not None:
         shape = (1, -1, *(1,) * (weight.ndim - 2)) if unit.op_type == "Conv" else (-1,)
-        bias_name = add_initializer(f"{output}_bias", bias.reshape(shape))
+        bias_name = add_initializer(f"{output}_bias", added.reshape(shape))
         nodes.append(helper.make_node("Add", [scaled, bias_name], [output], name=f"{node.name}_sums_bias"))
     return nodes
 
 
-def _bias(unit: Unit, index: GraphIndex) -> npt.NDArray[np.float32] | None:
+def _kept_bias(bias: npt.NDArray[np.float64], unit: Unit, index: GraphIndex) -> npt.NDArray[np.float32] | None:
     """None where it is 0, or where all that read the output take a number a channel away."""
-    if not unit.bias:
-        return None
-    values: npt.NDArray[np.float32] = index.array(unit.bias).astype(np.float32).reshape(-1)
     readers = index.readers.get(unit.output, ())
     is_mean_lost = readers and all(r.op_type in TAKES_MEAN_AWAY for r in readers) and len(unit.nodes) == 1
-    if not values.any() or (is_mean_lost and unit.output not in index.outputs | index.captured):
+    if not bias.any() or (is_mean_lost and unit.output not in index.outputs | index.captured):
         return None
-    return values
+    return bias.astype(np.float32)

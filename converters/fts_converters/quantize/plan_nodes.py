@@ -59,10 +59,13 @@ def plan_only(
     unit: str,
     fine: Mapping[str, str] = EMPTY,
 ) -> Plan:
-    """Plan with one unit in int8 and all else float: what this unit alone costs."""
+    """Plan with one unit in int8 and all else float: what this unit alone costs.
+
+    Its form is the one that it has with everything in int8, whoever reads its output here.
+    """
     reasons = {**candidates.reasons, **{n: "measured alone: another unit" for n in candidates.units}}
     chosen = {unit: candidates.units[unit]}
-    return _plan(index, candidates, profile, dialect, chosen, reasons, fine)
+    return _plan(index, candidates, profile, dialect, chosen, reasons, fine, readers=_drop_isolated(candidates.units))
 
 
 def is_fine(node: NodePlan, dialect: Dialect) -> bool:
@@ -71,7 +74,11 @@ def is_fine(node: NodePlan, dialect: Dialect) -> bool:
 
 
 def _forms(
-    fine: Mapping[str, str], chosen: Mapping[str, Unit], index: GraphIndex, dialect: Dialect
+    fine: Mapping[str, str],
+    chosen: Mapping[str, Unit],
+    readers: Mapping[str, Unit],
+    index: GraphIndex,
+    dialect: Dialect,
 ) -> dict[str, tuple[int, int]]:
     """(weight bits, output bits) of the units that are wanted finer than usual and can be."""
     found = {}
@@ -79,7 +86,7 @@ def _forms(
         unit = chosen.get(name)
         if unit is None or not unit.weight:
             continue
-        if dialect.has_sum_kernels and may_keep_sums(unit, index) and _is_read_in_float(unit, chosen, index):
+        if dialect.has_sum_kernels and may_keep_sums(unit, index) and _is_read_in_float(unit, readers, index):
             found[name] = (dialect.weight.bits, SUM_BITS)
         elif dialect.weight.bits < FULL_WEIGHT_BITS:
             found[name] = (FULL_WEIGHT_BITS, dialect.activation.bits)
@@ -91,6 +98,14 @@ def _is_read_in_float(unit: Unit, chosen: Mapping[str, Unit], index: GraphIndex)
     members = {n for u in chosen.values() for n in u.nodes}
     readers = index.readers.get(unit.output, ())
     return unit.output in index.outputs | index.captured or any(r.name not in members for r in readers)
+
+
+def _may_have_channel_grids(unit: Unit, index: GraphIndex) -> bool:
+    """Conv and Gemm take a bias that moves each channel; an activation in between must leave 0 where it is."""
+    if unit.op_type not in ("Conv", "Gemm"):
+        return False
+    behind = [n.op_type for n in index.model.graph.node if n.name in unit.nodes[1:]]
+    return all(op_type == "Relu" for op_type in behind)
 
 
 def _drop_isolated(units: Mapping[str, Unit]) -> dict[str, Unit]:
@@ -117,8 +132,11 @@ def _plan(
     chosen: Mapping[str, Unit],
     reasons: Mapping[str, str],
     fine: Mapping[str, str],
+    readers: Mapping[str, Unit] | None = None,
 ) -> Plan:
-    forms = _forms(fine, chosen, index, dialect)
+    readers = chosen if readers is None else readers
+    forms = _forms(fine, chosen, readers, index, dialect)
+    read_as_integers = {a for u in readers.values() for a in u.activations}
     main_of = {n: u for u in candidates.units.values() for n in u.nodes}
     nodes = []
     for node in index.model.graph.node:
@@ -141,6 +159,12 @@ def _plan(
                 macs=candidates.macs.get(node.name, 0),
                 weight_bits=weight_bits,
                 output_bits=output_bits,
+                has_channel_grids=is_integer
+                and unit is not None
+                and node.name == unit.name
+                and output_bits != SUM_BITS
+                and unit.output not in read_as_integers
+                and _may_have_channel_grids(unit, index),
             )
         )
     return Plan(target=profile.target, dialect=dialect.name, nodes=tuple(nodes))

@@ -7,8 +7,8 @@ costliest first. A step that would bring INT8 below its least share of the MACs 
 with the best metric is returned as not met.
 
 A handful of photos that just holds the budget says little about the next ones. So where the worst sample counts (n < 20),
-a plan should hold with a reserve of one standard deviation over the samples. The reserve is an aim: where it is out of reach
-the budget alone is held.
+a plan should hold with a reserve of one standard deviation over the samples. The reserve is an aim: where it is out of reach,
+the budget is held with nearly as much of it as there is.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from fts_converters.quantize.upgrade_path import Choice, Upgrade, upgrade_path
 
 # Below this share of the noise of all units, a unit is not measured in a finer form: it does not matter.
 LEAST_NOISE = 0.002
+# Of what was gained towards a reserve out of reach, this share may be given up for a cheaper plan.
+LEAST_GAIN, LEAST_REACHED = 0.1, 0.5
 # Tries to take a step back, so that a net of hundreds of units ends.
 MOST_STEPS_BACK = 12
 # What a unit without MACs adds in float, as a share of the net: conversions of what it reads and writes.
@@ -117,19 +119,18 @@ def search_budget(
     """
     search = _Search(index, candidates, profile, dialect, trials, on_step)
     first = search.run({}, {}, "all in INT8")
-    if _missing(first.scores) <= 0:
+    if first.missing <= 0:
         return search.result(first, ())
     units = search.units_of(first.plan)
     losses = search.measure(units, first.plan)
-    steps = _within_share(upgrade_path(search.choices(units, losses, first.scores)), search, min_int8)
+    steps = _within_share(search.choices(units, losses, first.scores), search, min_int8)
     reasons = {s.unit: f"alone in INT8 it leaves {_tell((losses[s.unit].score,))}" for s in steps}
-    held = search.first_that_holds(steps, reasons, _missing)
-    if held is None:
-        held = search.first_that_holds(steps, reasons, lambda scores: -worst(scores).margin)
-        wanted: Callable[[Scores], float] = lambda scores: -worst(scores).margin  # noqa: E731
-    else:
-        wanted = _missing
-    best = search.best() if held is None else search.without_needless(held, reasons, wanted)
+    held = search.first_that_holds(steps, reasons, 0.0)
+    allowed = 0.0
+    if held is None and search.best().is_met:
+        allowed = search.nearly_least_missing()
+        held = search.cheapest(allowed)
+    best = search.best() if held is None else search.without_needless(held, reasons, allowed)
     return search.result(best, tuple(losses.values()), min_int8)
 
 
@@ -142,6 +143,16 @@ class _Run:
     plan: Plan
     scores: Scores
     cost: float
+
+    @property
+    def missing(self) -> float:
+        """How much the worst output lacks to its budget and reserve; not positive when it has both."""
+        return max(_reserve(s) - s.margin for s in self.scores)
+
+    @property
+    def is_met(self) -> bool:
+        """The budget holds on every output."""
+        return all(s.margin >= 0 for s in self.scores)
 
 
 class _Search:
@@ -212,35 +223,43 @@ class _Search:
             found[unit.name] = tuple(offered)
         return found
 
-    def first_that_holds(
-        self, steps: Sequence[Upgrade], reasons: Mapping[str, str], missing: Callable[[Scores], float]
-    ) -> _Run | None:
-        """The shortest beginning of the path that holds, by halving; None where not even all of it does."""
+    def first_that_holds(self, steps: Sequence[Upgrade], reasons: Mapping[str, str], allowed: float) -> _Run | None:
+        """The shortest beginning of the path that lacks no more than `allowed`, by halving; None where not all of it does."""
         whole = self.run(_levels_after(steps), reasons, f"{len(steps)} of {len(steps)} steps")
-        if missing(whole.scores) > 0:
-            return next((r for r in sorted(self._runs, key=lambda r: r.cost) if missing(r.scores) <= 0), None)
-        low, high, held = 0, len(steps), whole
+        low, high, held = 0, len(steps), whole if whole.missing <= allowed else None
         while high - low > 1:
             middle = (low + high) // 2
             run = self.run(_levels_after(steps[:middle]), reasons, f"{middle} of {len(steps)} steps")
-            if missing(run.scores) <= 0:
+            if run.missing <= allowed:
                 high, held = middle, run
             else:
                 low = middle
         return held
 
-    def without_needless(self, run: _Run, reasons: Mapping[str, str], missing: Callable[[Scores], float]) -> _Run:
+    def without_needless(self, run: _Run, reasons: Mapping[str, str], allowed: float) -> _Run:
         """Take back what can be, the costliest first."""
-        for name in sorted(run.levels, key=lambda u: -self._unit_cost(self._net[1].units[u], run.levels[u]))[
-            :MOST_STEPS_BACK
-        ]:
+        units = self._net[1].units
+        for name in sorted(run.levels, key=lambda u: -self._unit_cost(units[u], run.levels[u]))[:MOST_STEPS_BACK]:
             below: tuple[Level, ...] = ("int8", "fine") if run.levels[name] == "float" else ("int8",)
             for level in below:
                 tried = self.run({**run.levels, name: level}, reasons, f"{name} at {level}")
-                if missing(tried.scores) <= 0 and tried.cost <= run.cost:
+                if tried.missing <= allowed and tried.cost <= run.cost:
                     run = tried
                     break
         return run
+
+    def nearly_least_missing(self) -> float:
+        """The least that a plan that meets the budget lacks to its reserve, and a tenth of what was gained on the way.
+
+        Infinite where no plan comes half way to the reserve: the budget alone then says what is cheapest.
+        """
+        least, at_first = min(r.missing for r in self._runs if r.is_met), self._runs[0].missing
+        gained = max(at_first - least, 0.0)
+        return float("inf") if gained < LEAST_REACHED * at_first else least + LEAST_GAIN * gained
+
+    def cheapest(self, allowed: float) -> _Run:
+        """Of the plans that meet the budget and lack no more than `allowed`."""
+        return min((r for r in self._runs if r.is_met and r.missing <= allowed), key=lambda r: r.cost)
 
     def best(self) -> _Run:
         """The run whose worst output is nearest to its budget; the cheapest of equals."""
@@ -254,7 +273,7 @@ class _Search:
         return SearchResult(
             plan=run.plan,
             scores=run.scores,
-            is_met=all(s.margin >= 0 for s in run.scores),
+            is_met=run.is_met,
             losses=told,
             tried=len(self._runs),
             front=self._front(),
@@ -293,28 +312,27 @@ def _levels_after(steps: Sequence[Upgrade]) -> dict[str, Level]:
     return {s.unit: s.level for s in steps}
 
 
-def _within_share(steps: Sequence[Upgrade], search: _Search, min_int8: float) -> list[Upgrade]:
-    """The path without steps to float for which too little would stay INT8."""
-    kept, integer = [], 1.0
-    for step in steps:
-        if step.level == "float":
-            share = search.macs.get(step.unit, 0) / search.total_macs
-            if integer - share < min_int8 - 1e-12 and share > 0:
-                continue
-            integer -= share
-        kept.append(step)
-    return kept
+def _within_share(choices: Mapping[str, Sequence[Choice]], search: _Search, min_int8: float) -> tuple[Upgrade, ...]:
+    """The path on which enough stays INT8: a unit whose step to float would be one too many has no such choice."""
+    while True:
+        path = upgrade_path(choices)
+        integer = search.total_macs
+        too_many = None
+        for step in path:
+            if step.level == "float":
+                integer -= search.macs.get(step.unit, 0)
+                if integer < min_int8 * search.total_macs * (1 - 1e-12) and search.macs.get(step.unit, 0):
+                    too_many = step.unit
+                    break
+        if too_many is None:
+            return path
+        choices = {**choices, too_many: [c for c in choices[too_many] if c.level != "float"]}
 
 
 def _decision(precision: str, level: Level) -> str:
     if level == "float":
         return "float" if precision != "int8" else "int8"
     return "int8: in a finer form"
-
-
-def _missing(scores: Scores) -> float:
-    """How much the worst output lacks to its budget and reserve; not positive when it has both."""
-    return max(_reserve(s) - s.margin for s in scores)
 
 
 def _reserve(score: Score) -> float:

@@ -16,6 +16,7 @@ from fts.vocabulary.plan import Plan
 from fts_calibration.metrics.budget import Budget, Score
 from fts_calibration.metrics.evaluate import evaluate
 from fts_calibration.metrics.reference_outputs import ReferenceOutputs
+from fts_calibration.recovery.weight_update import WeightUpdate
 from fts_calibration.statistics.statistics import Statistics
 from fts_converters.cache import StageCache
 from fts_converters.light_proto import serialized
@@ -41,10 +42,12 @@ class Trials:
         budgets: Mapping[str, Budget],
         exact_u8s8: bool,
         cache: StageCache,
+        update: WeightUpdate = WeightUpdate.NONE,
     ) -> None:
         self._index = index
         self._candidates = candidates
         self._statistics = statistics
+        self._update = update
         self._dialect = dialect
         self._feeds = feeds
         self._budgets = budgets
@@ -60,10 +63,18 @@ class Trials:
             "onnxruntime": onnxruntime_version(),
         }
 
-    def scores(self, plan: Plan, statistics: Statistics | None = None) -> tuple[Score, ...]:
-        """Scores of all budgeted outputs under a plan, and under other ranges than the usual ones when given."""
+    @property
+    def exact_u8s8(self) -> bool:
+        """Plans are run without 16-bit saturation."""
+        return self._exact_u8s8
+
+    def scores(
+        self, plan: Plan, statistics: Statistics | None = None, update: WeightUpdate | None = None
+    ) -> tuple[Score, ...]:
+        """Scores of all budgeted outputs under a plan; under other ranges or another update than the usual ones if given."""
         ranges = self._statistics if statistics is None else statistics
-        return self.scores_of(encode_qdq(self._index, self._candidates, plan, ranges, self._dialect).model)
+        given = self._update if update is None else update
+        return self.scores_of(encode_qdq(self._index, self._candidates, plan, ranges, self._dialect, given).model)
 
     def scores_of(self, encoded: onnx.ModelProto) -> tuple[Score, ...]:
         """Scores of all budgeted outputs of an encoded graph."""

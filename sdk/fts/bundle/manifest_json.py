@@ -278,7 +278,9 @@ def _plan(value: JsonValue) -> Plan:
 
 
 def _node(value: JsonValue) -> NodePlan:
-    fields = value.fields(("name", "op_type", "precision", "engine", "reason", "macs", "weight_bits", "output_bits"))
+    fields = value.fields(
+        ("name", "op_type", "precision", "engine", "reason", "macs", "weight_bits", "output_bits", "has_channel_grids")
+    )
     return NodePlan(
         name=fields["name"].text(),
         op_type=fields["op_type"].text(empty=False),
@@ -288,6 +290,7 @@ def _node(value: JsonValue) -> NodePlan:
         macs=fields["macs"].integer(0),
         weight_bits=fields["weight_bits"].integer(0),
         output_bits=fields["output_bits"].integer(0),
+        has_channel_grids=fields["has_channel_grids"].boolean(),
     )
 
 
@@ -407,6 +410,7 @@ def _plan_json(plan: Plan) -> dict[str, Any]:
                 "macs": n.macs,
                 "weight_bits": n.weight_bits,
                 "output_bits": n.output_bits,
+                "has_channel_grids": n.has_channel_grids,
             }
             for n in plan.nodes
         ],

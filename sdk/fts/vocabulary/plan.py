@@ -23,6 +23,7 @@ class NodePlan:
         weight_bits: Of its constant weights, where it has them; 32 is float.
         output_bits: Of the values that leave it: 8 rounded to an integer grid; 32 float, or for int8 its sums scaled to
             float instead of rounded.
+        has_channel_grids: int8 only: its output is rounded on one grid a channel, where statistics by channel are known.
     """
 
     name: str
@@ -33,6 +34,7 @@ class NodePlan:
     macs: int = 0
     weight_bits: int = 32
     output_bits: int = 32
+    has_channel_grids: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
