@@ -1,6 +1,6 @@
 """First half of a conversion: from a source and its data to a cleaned net with statistics and contracts.
 
-load -> decide inputs -> open data -> freeze -> clean -> lower -> statistics -> decide outputs
+load -> decide inputs -> open data -> freeze -> clean -> lower -> statistics -> decide outputs and budgets
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from fts_calibration.audit.stable_ranges import PartRanges
 from fts_calibration.dataset.calibration_set import CalibrationSet
 from fts_calibration.dataset.source import open_calibration
 from fts_calibration.dataset.splits import deal_splits
+from fts_calibration.metrics.budget import Budget
 from fts_calibration.recovery.weight_update import WeightUpdate
 from fts_calibration.statistics.collect import collect_statistics
 from fts_calibration.statistics.input_moments import InputMoments
@@ -31,7 +32,7 @@ from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
 from fts_converters.check_widened import check_widened
 from fts_converters.contract import InputContract, InputDecisions, decide_inputs, decide_outputs
-from fts_converters.decide_budgets import refuse_misfits
+from fts_converters.decide_budgets import decide_budgets, refuse_misfits, with_measured_best
 from fts_converters.freeze import freeze
 from fts_converters.given_grids.clean_given import cleaned_given, kept_text
 from fts_converters.given_grids.take_over import GivenNet, holds_grids
@@ -70,7 +71,7 @@ class Prepared:
     statistics: Statistics
     moments: Mapping[str, Any]
     findings: tuple[Finding, ...]
-    card: Card
+    budgets: Mapping[str, Budget]
     given: GivenNet | None = None
     is_equalized: bool = False
     calibrator: str = "min-max"
@@ -134,6 +135,7 @@ def prepare(
     candidates = replace(found, macs=macs_by_node(GraphIndex(net.proto)))
     output_specs = tensor_specs(index.model.graph.output)
     refuse_misfits(request.budgets, card, output_specs)
+    asked = with_measured_best(request.budgets, index.net, sample)
     progress.stage("calibrate", f"{data.count('calibrate')} files, {len(index.model.graph.node)} nodes")
     seen = _statistics(index, candidates, decisions.live, data, cache, progress)
     findings += findings_with_net(before.whole(model.source), decisions.live, data, seen.parts)
@@ -153,7 +155,7 @@ def prepare(
         statistics=seen.statistics,
         moments=seen.moments,
         findings=findings,
-        card=card,
+        budgets=decide_budgets(asked, card, outputs),
         given=given,
     )
 

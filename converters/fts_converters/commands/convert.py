@@ -40,7 +40,6 @@ LATER_FLAGS = {
     "--pin": "user overrides of the plan",
     "--plan": "replaying a plan",
     "--sensitivity": "a choice of sensitivity estimators",
-    "--metric": "metrics of your own",
     "--jetpack": "NVIDIA targets",
     "--allow-fallback": "targets with fallbacks",
 }
@@ -96,6 +95,10 @@ def _parser() -> argparse.ArgumentParser:
         "--budget", action="append", default=[], metavar="B", help="psnr>=40, sqnr.mean>=25, ssim, cosine, top1>=99%%, "
         "iou>=95%%, nme<=0.02, age<=0.5, drop<=0.5%%, NAME:psnr>=40 for one output, none; may be repeated (psnr>=30 for "
         "pictures, sqnr>=20 for tensors)"
+    )  # fmt: skip
+    conditions.add_argument(
+        "--metric", metavar="package.module:function", help="a metric of your own: function(reference, test) of dicts from "
+        "output name to array, one sample, gives a number; judged by --budget 'metric>=0.9' or 'metric<=0.1'"
     )  # fmt: skip
     conditions.add_argument(
         "--min-int8", type=_share, default=0.5, metavar="S", help="least share of MACs in integer kernels, 0..1 (0.5)"
@@ -222,6 +225,7 @@ def _warnings_on_stderr() -> Iterator[None]:
 
 def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> ConvertRequest:
     from fts_calibration.metrics.budget import parse_budgets
+    from fts_calibration.metrics.user_metric import load_user_metric
     from fts_converters.request import ConvertRequest, PreprocessingFlags
 
     if "," in args.target:
@@ -240,7 +244,7 @@ def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> Convert
         preprocessing=PreprocessingFlags(
             color=args.color, scale=args.scale, mean=args.mean, std=args.std, layout=args.layout, fit=args.fit
         ),
-        budgets=parse_budgets(args.budget),
+        budgets=parse_budgets(args.budget, None if args.metric is None else load_user_metric(args.metric)),
         min_int8=args.min_int8,
         min_speedup=args.min_speedup,
         recover=args.recover,
