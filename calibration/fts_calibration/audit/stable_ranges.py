@@ -47,6 +47,15 @@ class PartRanges:
         self._parts[part] = new
         self.samples += 1
 
+    def state(self) -> dict[str, Any]:
+        """A JSON object to `resume` from; floats survive it exactly."""
+        return {"samples": self.samples, "parts": [self._parts[part].tolist() for part in range(len(self._parts))]}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on behind the samples that a state has seen."""
+        self.samples = int(state["samples"])
+        self._parts = {part: np.array(bounds, np.float64) for part, bounds in enumerate(state["parts"])}
+
     def to_json(self) -> dict[str, Any]:
         """{"samples": n, "errors": estimated relative error of each tensor's width}; constant tensors left out."""
         return {"samples": self.samples, "errors": self._errors().tolist() if len(self._parts) == PARTS else []}

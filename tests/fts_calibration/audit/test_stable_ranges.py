@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,13 @@ def test_tensors_that_never_change_and_empty_ones_are_left_out() -> None:
 def test_memory_does_not_grow_with_the_samples(count: int) -> None:
     parts = parts_of(np.random.default_rng(3).random((count, TENSORS)))
     assert sum(part.nbytes for part in parts._parts.values()) == PARTS * 2 * TENSORS * 8
+
+
+@pytest.mark.parametrize("cut", [0, 3, PARTS, 13])
+def test_goes_on_from_a_state_as_if_it_had_never_stopped(cut: int) -> None:
+    samples = np.random.default_rng(2).normal(size=(20, TENSORS))
+    first, second = parts_of(samples[:cut]), PartRanges()
+    second.resume(json.loads(json.dumps(first.state())))
+    for sample in samples[cut:]:
+        second.add(np.zeros(TENSORS), sample)
+    assert second.to_json() == parts_of(samples).to_json()
