@@ -17,15 +17,14 @@ from fts.engines.onnxruntime_session import onnxruntime_version
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.manifest import OutputEntry
 from fts_calibration.audit.finding import Finding
-from fts_calibration.audit.stable_ranges import PartRanges
 from fts_calibration.dataset.calibration_set import CalibrationSet
 from fts_calibration.dataset.source import open_calibration
 from fts_calibration.dataset.splits import deal_splits
 from fts_calibration.metrics.budget import Budget
 from fts_calibration.recovery.weight_update import WeightUpdate
-from fts_calibration.statistics.collect import collect_statistics
+from fts_calibration.statistics.collect import Collector
 from fts_calibration.statistics.input_moments import InputMoments
-from fts_calibration.statistics.statistics import Statistics, json_from_statistics, statistics_from_json
+from fts_calibration.statistics.statistics import Statistics, statistics_from_json
 from fts_converters.audit_data import findings_with_net, open_audited, warn_of_findings
 from fts_converters.cache import StageCache
 from fts_converters.card import Card, read_card
@@ -50,6 +49,7 @@ from fts_converters.quantize.units import Candidates, find_candidates, macs_by_n
 from fts_converters.recover.ladder import Rung
 from fts_converters.refuse_loops import refuse_loops
 from fts_converters.request import ConvertRequest
+from fts_converters.resumable_statistics import collect_resumable
 from fts_converters.warnings_log import WarningLog
 
 # More are the columns of a flattened picture, whose bounds one by one would fill the cache and say little.
@@ -247,23 +247,8 @@ def _statistics(
     known = cache.get(key)
     if known is None:
         axes = {i.spec.name: 1 if i.preprocessing.layout == "nchw" else 3 for i in inputs if i.preprocessing}
-        moments, parts = InputMoments(axes), PartRanges()
-        feeds = moments.tap(data.feeds("calibrate"))
-        statistics = collect_statistics(
-            index.model,
-            feeds,
-            tensors,
-            by_channel,
-            weights=index.weights,
-            on_sample=progress.sample,
-            on_bounds=parts.add,
-        )
-        known = {
-            "statistics": json_from_statistics(statistics),
-            "moments": moments.to_json(),
-            "parts": parts.to_json(),
-        }
-        cache.put(key, known)
+        collector = Collector(index.model, tensors, by_channel, weights=index.weights)
+        known = collect_resumable(collector, InputMoments(axes), data, cache, key, progress)
     return _Seen(statistics=statistics_from_json(known["statistics"]), moments=known["moments"], parts=known["parts"])
 
 

@@ -42,6 +42,7 @@ class ConvertRequest:
         min_speedup: Least ratio of FP32 time to INT8 time on this machine, or None for no condition.
         isa: "auto", "vnni" or "any".
         faces: boxes.json with the faces of the calibration pictures, or None.
+        detects_faces: Look for them where there is no boxes.json.
         select: How many calibration pictures to choose, or None for all.
         skip_passes: Names of cleaning passes to leave out.
         golden: File with golden inputs, or None for synthetic ones.
@@ -64,11 +65,17 @@ class ConvertRequest:
     minutes: float = 5.0
     isa: str = "auto"
     faces: Path | None = None
+    detects_faces: bool = False
     select: int | None = None
     skip_passes: tuple[str, ...] = ()
     golden: str | None = None
     use_cache: bool = True
     arguments: tuple[str, ...] = ()
+
+    @property
+    def is_face_net(self) -> bool:
+        """True when the user says that the net is for faces."""
+        return self.faces is not None or self.detects_faces
 
     @property
     def is_budget_none(self) -> bool:

@@ -32,6 +32,9 @@ exit codes: 0 done, 1 a defect of fts, 2 wrong input, 3 a condition was not met 
 NAME.below-budget.fts), 4 something is missing in the environment, 130 interrupted
 """
 
+# Value of --faces; a file of that name is ./detect.
+DETECT = "detect"
+
 # Flags of later versions: a clear answer now is better than "unrecognized arguments".
 LATER_FLAGS = {
     "--rungs": "several resolutions",
@@ -67,8 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--holdout", metavar="PATH", help="data to verify on, instead of a quarter of --calib")
     parser.add_argument("--select", type=_count, metavar="N", help="use the N samples that cover --calib best")
     parser.add_argument(
-        "--faces", type=Path, metavar="boxes.json", help="faces of the calibration pictures: file name to a list of box, "
-        "landmarks, yaw_deg; for the audit of a face net"
+        "--faces", metavar="boxes.json|detect", help="faces of the calibration pictures: file name to a list of box, "
+        "landmarks, yaw_deg; or found by the extra `faces`; for the audit of a face net"
     )  # fmt: skip
     parser.add_argument("--golden", metavar="PATH", help="data for the golden tensors (default: synthetic pictures)")
 
@@ -235,7 +238,8 @@ def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> Convert
         target=args.target,
         calib=args.calib,
         holdout=args.holdout,
-        faces=args.faces,
+        faces=None if args.faces in (None, DETECT) else Path(args.faces),
+        detects_faces=args.faces == DETECT,
         select=args.select,
         golden=args.golden,
         output=_output(args.out, args.model, args.target),
