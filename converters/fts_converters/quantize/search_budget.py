@@ -243,7 +243,7 @@ class _Search:
             below: tuple[Level, ...] = ("int8", "fine") if run.levels[name] == "float" else ("int8",)
             for level in below:
                 tried = self.run({**run.levels, name: level}, reasons, f"{name} at {level}")
-                if tried.missing <= allowed and tried.cost <= run.cost:
+                if tried.missing <= allowed and tried.is_met >= run.is_met and tried.cost <= run.cost:
                     run = tried
                     break
         return run
