@@ -31,10 +31,10 @@ def evaluate(
     for feed, reference in zip(feeds, references, strict=True):
         outputs = run(feed)
         for name, budget in budgets.items():
-            values[name].append(_value(budget.metric, reference[name], outputs[name], references.peaks[name]))
+            values[name].append(value_of(budget.metric, reference[name], outputs[name], references.peaks[name]))
     return tuple(Score(output=n, budget=b, values=tuple(values[n])) for n, b in budgets.items())
 
 
-def _value(metric: str, reference: npt.NDArray[np.generic], test: npt.NDArray[np.generic], peak: float) -> float:
+def value_of(metric: str, reference: npt.NDArray[np.generic], test: npt.NDArray[np.generic], peak: float) -> float:
     """The metric, or its worst value where a data-dependent shape differs: such outputs have nothing in common."""
     return METRICS[metric](reference, test, peak) if reference.shape == test.shape else WORST[metric]

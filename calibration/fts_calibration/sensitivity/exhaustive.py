@@ -1,0 +1,177 @@
+"""The truth: the net is run with one unit after another in INT8, all else in FP32, and scored against FP32.
+
+What stands in front of the unit is the same as in FP32, and so is what does not depend on it. Both are computed once a
+sample and kept on disk (`kept_tensors.py`); for each unit only the rest of the net runs (`suffix.py`), in several processes
+(`run_parts.py`). On a chain of equal layers that is half of the work. The scores are those of the whole net up to the
+rounding of float32, which ONNX Runtime does otherwise around a cut; a value on the edge between two steps may fall to the
+other side.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from fts.engines.threads import available_cpus
+from fts_calibration.metrics.budget import Budget, Score, worst
+from fts_calibration.metrics.reference_outputs import ReferenceOutputs
+from fts_calibration.sensitivity.float_net import FloatNet
+from fts_calibration.sensitivity.kept_tensors import KeptTensors, keep_tensors, tensors_to_keep
+from fts_calibration.sensitivity.measure_part import Setting, Values
+from fts_calibration.sensitivity.run_parts import Part, run_parts, usual_processes
+from fts_calibration.sensitivity.suffix import suffix_of
+from fts_calibration.sensitivity.table import SensitivityTable, UnitTensors, table_from_scores
+
+Arrays = Mapping[str, npt.NDArray[np.generic]]
+METHOD = "exhaustive"
+
+
+class Memory(Protocol):
+    """Remembers what a part scored, by the sha256 of the part; the net and the samples are its own affair."""
+
+    def get(self, digest: str) -> Values | None:
+        """What was put under a digest, or None."""
+
+    def put(self, digest: str, values: Values) -> None:
+        """Remember."""
+
+
+class Nothing:
+    """A memory that keeps nothing."""
+
+    def get(self, digest: str) -> Values | None:
+        """None."""
+        return None
+
+    def put(self, digest: str, values: Values) -> None:
+        """Forget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measurement:
+    """A net, its units, and the samples on which they are measured: what every method of this folder is given.
+
+    Attributes:
+        net: The FP32 net.
+        weights: Values of its initializers that are external tensors, by name.
+        units: In the graph's order.
+        encode: Unit name to the net with this unit alone in INT8; float tensors and nodes keep their names.
+        feeds: Begins the samples anew at each call.
+        references: FP32 outputs of these samples.
+        budgets: Output name to its budget.
+        exact_u8s8: As of `open_session`.
+        memory: Of parts measured earlier.
+    """
+
+    net: FloatNet
+    weights: Mapping[str, npt.NDArray[np.generic]]
+    units: Sequence[UnitTensors]
+    encode: Callable[[str], onnx.ModelProto]
+    feeds: Callable[[], Iterable[Arrays]]
+    references: ReferenceOutputs
+    budgets: Mapping[str, Budget]
+    exact_u8s8: bool = False
+    memory: Memory = field(default_factory=Nothing)
+
+
+def measure_exhaustively(
+    given: Measurement,
+    *,
+    processes: int | None = None,
+    on_unit: Callable[[str, Score], None] = lambda unit, score: None,
+) -> SensitivityTable:
+    """Run the net once a unit and sample.
+
+    Args:
+        given: Net, units and samples.
+        processes: How many work at a time; None for what CPUs and memory allow.
+        on_unit: Told the score of each unit, in their order.
+
+    Returns:
+        Scores of the output that decides; a loss is how far it is below its budget.
+
+    Raises:
+        EngineError: onnxruntime refuses an encoded net, or a process died.
+    """
+    samples = len(given.references)
+    tensors = tensors_to_keep(given.net, [unit.name for unit in given.units], samples)
+    parts = _Parts(given, (*given.net.inputs, *tensors))
+    scores: dict[str, Score] = {}
+
+    def tell() -> None:
+        for unit in given.units[len(scores) :]:
+            values = parts.found.get(unit.name)
+            if values is None:
+                return
+            outputs = [Score(output=n, budget=b, values=tuple(values[n])) for n, b in given.budgets.items()]
+            scores[unit.name] = worst(outputs)
+            on_unit(unit.name, scores[unit.name])
+
+    first = next(parts, None)
+    if first is not None:
+        usual = usual_processes(len(given.units)) if processes is None else processes
+        outputs = tuple(given.budgets)
+        with keep_tensors(given.net, given.weights, tensors, given.feeds(), given.references, outputs) as kept:
+            for values in run_parts(chain([first], parts), _setting(given, kept), processes=usual, folder=kept.folder):
+                parts.measured(values)
+                tell()
+    tell()
+    forward_passes = samples * (1 + parts.macs / given.net.total_macs)
+    return table_from_scores(METHOD, scores, samples=samples, forward_passes=forward_passes)
+
+
+def _setting(given: Measurement, kept: KeptTensors) -> Setting:
+    return Setting(
+        folder=str(kept.folder),
+        names=kept.names,
+        metrics={name: budget.metric for name, budget in given.budgets.items()},
+        peaks={name: given.references.peaks[name] for name in given.budgets},
+        samples=kept.samples,
+        exact_u8s8=given.exact_u8s8,
+        threads=available_cpus(),
+    )
+
+
+class _Parts(Iterator[Part]):
+    """Parts that have to run, made one by one.
+
+    Attributes:
+        found: Unit name to what was measured, now or earlier.
+        macs: What the parts made so far cost a sample, those measured earlier included.
+    """
+
+    def __init__(self, given: Measurement, kept: Sequence[str]) -> None:
+        self.found: dict[str, Values] = {}
+        self.macs = 0
+        self._given = given
+        self._kept = kept
+        self._units = iter(given.units)
+        self._waiting: deque[tuple[str, str]] = deque()
+
+    def __next__(self) -> Part:
+        given = self._given
+        for unit in self._units:
+            suffix = suffix_of(given.encode(unit.name), given.net, unit, self._kept, tuple(given.budgets))
+            self.macs += suffix.macs
+            model = None if suffix.model is None else suffix.model.SerializeToString(deterministic=True)
+            digest = hashlib.sha256(model or b"").hexdigest()
+            known = given.memory.get(digest)
+            if known is None:
+                self._waiting.append((unit.name, digest))
+                return Part(name=unit.name, model=model)
+            self.found[unit.name] = known
+        raise StopIteration
+
+    def measured(self, values: Values) -> None:
+        """What came of the first part that has no values yet."""
+        name, digest = self._waiting.popleft()
+        self.found[name] = values
+        self._given.memory.put(digest, values)
