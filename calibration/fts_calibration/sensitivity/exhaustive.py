@@ -22,7 +22,6 @@ import onnx
 
 from fts.engines.threads import available_cpus
 from fts_calibration.metrics.budget import Budget, Score, worst
-from fts_calibration.metrics.reference_outputs import ReferenceOutputs
 from fts_calibration.sensitivity.float_net import FloatNet
 from fts_calibration.sensitivity.kept_tensors import KeptTensors, keep_tensors, tensors_to_keep
 from fts_calibration.sensitivity.measure_part import Setting, Values
@@ -42,6 +41,20 @@ class Memory(Protocol):
 
     def put(self, digest: str, values: Values) -> None:
         """Remember."""
+
+
+class References(Protocol):
+    """FP32 outputs sample by sample, such as `ReferenceOutputs`."""
+
+    @property
+    def peaks(self) -> Mapping[str, float]:
+        """Output name to its range over the split."""
+
+    def __iter__(self) -> Iterator[Arrays]:
+        """Outputs by name, one sample after another."""
+
+    def __len__(self) -> int:
+        """Number of samples."""
 
 
 class Nothing:
@@ -76,7 +89,7 @@ class Measurement:
     units: Sequence[UnitTensors]
     encode: Callable[[str], onnx.ModelProto]
     feeds: Callable[[], Iterable[Arrays]]
-    references: ReferenceOutputs
+    references: References
     budgets: Mapping[str, Budget]
     exact_u8s8: bool = False
     memory: Memory = field(default_factory=Nothing)
@@ -119,7 +132,7 @@ def measure_exhaustively(
     if first is not None:
         usual = usual_processes(len(given.units)) if processes is None else processes
         outputs = tuple(given.budgets)
-        with keep_tensors(given.net, given.weights, tensors, given.feeds(), given.references, outputs) as kept:
+        with keep_tensors(given.net, given.weights, tensors, given.feeds(), given.references, samples, outputs) as kept:
             for values in run_parts(chain([first], parts), _setting(given, kept), processes=usual, folder=kept.folder):
                 parts.measured(values)
                 tell()

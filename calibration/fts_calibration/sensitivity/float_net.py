@@ -53,6 +53,11 @@ class FloatNet:
                 found.update(o for o in self.model.graph.node[place].output if o)
         return frozenset(found)
 
+    def first_behind(self, tensor: str) -> str:
+        """What the first reader of a tensor makes of it."""
+        place = next(place for place, names in enumerate(self._reads) if tensor in names)
+        return str(self.model.graph.node[place].output[0])
+
     def crossing(self, place: int) -> Iterator[str]:
         """Tensors made in front of a place that it or a node behind it reads, in the order in which they are made."""
         for name, made_at in sorted(self._made_at.items(), key=lambda entry: entry[1]):
@@ -63,7 +68,8 @@ class FloatNet:
         """Of one sample; a tensor of unknown shape counts as nothing."""
         kind = self.types[tensor].type.tensor_type
         dims = [d.dim_value for d in kind.shape.dim]
-        return prod(dims) * int(np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)).itemsize)
+        item_bytes: int = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)).itemsize
+        return prod(dims) * item_bytes
 
     def _has_element_type(self, name: str) -> bool:
         kind = self.types[name].type if name in self.types else None

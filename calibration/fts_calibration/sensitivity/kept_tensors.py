@@ -10,10 +10,8 @@ from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
 from fts.engines.onnxruntime_session import open_session
-from fts_calibration.metrics.reference_outputs import ReferenceOutputs
 from fts_calibration.sensitivity.float_net import FloatNet, part_of
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
@@ -82,7 +80,8 @@ def keep_tensors(
     weights: Mapping[str, npt.NDArray[np.generic]],
     tensors: Sequence[str],
     feeds: Iterable[Arrays],
-    references: ReferenceOutputs,
+    references: Iterable[Arrays],
+    samples: int,
     outputs: Sequence[str],
 ) -> KeptTensors:
     """Run the FP32 net once a sample and keep what is asked for; the net's inputs come along.
@@ -93,11 +92,12 @@ def keep_tensors(
         tensors: What to keep; see `tensors_to_keep`.
         feeds: Samples.
         references: FP32 outputs of the same samples, as they are scored against.
+        samples: How many.
         outputs: Those of them to keep.
     """
     inside = [name for name in tensors if name not in net.inputs]
     folder = Path(tempfile.mkdtemp(prefix="fts-sensitivity-"))
-    kept = KeptTensors(folder, [*net.inputs, *inside], outputs, len(references))
+    kept = KeptTensors(folder, [*net.inputs, *inside], outputs, samples)
     try:
         session = None
         if inside:

@@ -10,6 +10,7 @@ import queue
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -79,7 +80,9 @@ def run_parts(parts: Iterable[Part], setting: Setting, *, processes: int, folder
     if processes <= 1:
         runner = PartRunner(setting)
         for part in parts:
-            yield runner.values_of(part.model)
+            with _named(part):
+                values = runner.values_of(part.model)
+            yield values
         return
     shared = replace(setting, threads=max(1, setting.threads // processes))
     workers = [WorkerProcess(_WORKER) for _ in range(processes)]
@@ -108,10 +111,9 @@ def _spread(
     def measure(part: Part, file: Path) -> Values:
         worker = idle.get()
         try:
-            values: Values = worker.ask("measure", file=str(file))["values"]
+            with _named(part):
+                values: Values = worker.ask("measure", file=str(file))["values"]
             return values
-        except EngineError as cause:
-            raise EngineError(f"unit {part.name!r} alone in INT8: {cause}") from cause
         finally:
             idle.put(worker)
 
@@ -131,6 +133,15 @@ def _spread(
         waiting.append(begin(number, part))
     while waiting:
         yield waiting.popleft()()
+
+
+@contextmanager
+def _named(part: Part) -> Iterator[None]:
+    """Say in an error which unit was measured."""
+    try:
+        yield
+    except EngineError as cause:
+        raise EngineError(f"unit {part.name!r} alone in INT8: {cause}") from cause
 
 
 def _text(path: Path) -> str:
