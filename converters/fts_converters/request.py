@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from fts_calibration.metrics.budget import Budget
 
@@ -39,6 +40,7 @@ class ConvertRequest:
         min_int8: Least share of MACs in integer kernels, 0..1.
         min_speedup: Least ratio of FP32 time to INT8 time on this machine, or None for no condition.
         isa: "auto", "vnni" or "any".
+        sensitivity: How units are measured alone, "fast" or "full"; None for the usual way.
         faces: boxes.json with the faces of the calibration pictures, or None.
         select: How many calibration pictures to choose, or None for all.
         skip_passes: Names of cleaning passes to leave out.
@@ -60,6 +62,7 @@ class ConvertRequest:
     min_int8: float = 0.5
     min_speedup: float | None = None
     isa: str = "auto"
+    sensitivity: Literal["fast", "full"] | None = None
     faces: Path | None = None
     select: int | None = None
     skip_passes: tuple[str, ...] = ()

@@ -114,31 +114,48 @@ def measure_exhaustively(
     Raises:
         EngineError: onnxruntime refuses an encoded net, or a process died.
     """
+    values, passes = values_alone(
+        given, processes=processes, on_unit=lambda unit, found: on_unit(unit, deciding_score(found, given.budgets))
+    )
+    scores = {unit: deciding_score(found, given.budgets) for unit, found in values.items()}
+    return table_from_scores(METHOD, scores, samples=len(given.references), forward_passes=passes)
+
+
+def deciding_score(values: Values, budgets: Mapping[str, Budget]) -> Score:
+    """The score of the output that misses its budget by most."""
+    return worst([Score(output=n, budget=b, values=tuple(values[n])) for n, b in budgets.items()])
+
+
+def values_alone(
+    given: Measurement, *, processes: int | None, on_unit: Callable[[str, Values], None]
+) -> tuple[dict[str, Values], float]:
+    """Metrics of all outputs and samples with each unit alone in INT8, in the order of the units; work in forward passes.
+
+    Arguments and errors as of `measure_exhaustively`.
+    """
     samples = len(given.references)
     tensors = tensors_to_keep(given.net, [unit.name for unit in given.units], samples)
     parts = _Parts(given, (*given.net.inputs, *tensors))
-    scores: dict[str, Score] = {}
+    values: dict[str, Values] = {}
 
     def tell() -> None:
-        for unit in given.units[len(scores) :]:
-            values = parts.found.get(unit.name)
-            if values is None:
+        for unit in given.units[len(values) :]:
+            if unit.name not in parts.found:
                 return
-            outputs = [Score(output=n, budget=b, values=tuple(values[n])) for n, b in given.budgets.items()]
-            scores[unit.name] = worst(outputs)
-            on_unit(unit.name, scores[unit.name])
+            values[unit.name] = parts.found[unit.name]
+            on_unit(unit.name, values[unit.name])
 
     first = next(parts, None)
     if first is not None:
         usual = usual_processes(len(given.units)) if processes is None else processes
         outputs = tuple(given.budgets)
         with keep_tensors(given.net, given.weights, tensors, given.feeds(), given.references, samples, outputs) as kept:
-            for values in run_parts(chain([first], parts), _setting(given, kept), processes=usual, folder=kept.folder):
-                parts.measured(values)
+            waiting = chain([first], parts)
+            for found in run_parts(waiting, _setting(given, kept), processes=usual, folder=kept.folder):
+                parts.measured(found)
                 tell()
     tell()
-    forward_passes = samples * (1 + parts.macs / given.net.total_macs)
-    return table_from_scores(METHOD, scores, samples=samples, forward_passes=forward_passes)
+    return values, samples * (1 + parts.macs / given.net.total_macs)
 
 
 def _setting(given: Measurement, kept: KeptTensors) -> Setting:

@@ -69,7 +69,7 @@ class FloatNet:
         kind = self.types[tensor].type.tensor_type
         dims = [d.dim_value for d in kind.shape.dim]
         item_bytes: int = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)).itemsize
-        return prod(dims) * item_bytes
+        return int(prod(dims)) * item_bytes
 
     def _has_element_type(self, name: str) -> bool:
         kind = self.types[name].type if name in self.types else None

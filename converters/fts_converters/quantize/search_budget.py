@@ -1,8 +1,9 @@
 """Find a plan that meets the accuracy budget with as much INT8 as possible.
 
-Start with everything in INT8. While the budget fails, the unit that alone in INT8 loses most of the metric (measured one
-at a time on the select split) goes to float. A unit that would bring INT8 below its least share of the MACs is passed
-over for the next one. When no unit is left, the attempt with the best metric is returned as not met.
+Start with everything in INT8. While the budget fails, the unit that alone in INT8 loses most of the metric (by a table of
+sensitivity, made on the select split) goes to float; each plan is then run and scored as a whole. A unit that would bring
+INT8 below its least share of the MACs is passed over for the next one. When no unit is left, the attempt with the best
+metric is returned as not met.
 
 A handful of photos that just holds the budget says little about the next ones. So where the worst sample counts (n < 20),
 the search goes on until the budget holds with a reserve of one standard deviation over the samples, as long as a step
@@ -19,8 +20,10 @@ from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.plan import Plan
 from fts_calibration.metrics.budget import ENOUGH_FOR_A_MEAN, Score, worst
+from fts_calibration.sensitivity.table import SensitivityTable
 from fts_converters.quantize.graph_index import GraphIndex
-from fts_converters.quantize.plan_nodes import plan_nodes, plan_only
+from fts_converters.quantize.measure_units import Measure
+from fts_converters.quantize.plan_nodes import plan_nodes
 from fts_converters.quantize.trials import Trials
 from fts_converters.quantize.units import Candidates
 
@@ -57,6 +60,7 @@ class SearchResult:
         is_met: The budget holds on every output.
         losses: Units measured alone, worst first; empty when the first plan held.
         tried: Number of whole plans scored.
+        sensitivity: Where the losses come from; None when the first plan held.
     """
 
     plan: Plan
@@ -64,6 +68,7 @@ class SearchResult:
     is_met: bool
     losses: tuple[UnitLoss, ...]
     tried: int
+    sensitivity: SensitivityTable | None = None
 
 
 def search_budget(
@@ -73,6 +78,7 @@ def search_budget(
     dialect: Dialect,
     trials: Trials,
     *,
+    measure: Measure,
     min_int8: float,
     on_step: Callable[[str], None],
 ) -> SearchResult:
@@ -84,6 +90,7 @@ def search_budget(
         profile: Target.
         dialect: Encoding.
         trials: Scores plans.
+        measure: What units alone cost.
         min_int8: Least share of the MACs that stays int8, 0..1.
         on_step: Told what is going on.
     """
@@ -94,7 +101,10 @@ def search_budget(
     best = SearchResult(plan=plan, scores=scores, is_met=_holds(scores), losses=(), tried=1)
     if _missing(scores) <= 0:
         return best
-    losses = _measure_alone(index, candidates, profile, dialect, trials, plan, on_step)
+    integer = {n.name for n in plan.nodes if n.precision == "int8"}
+    units = [u.name for u in candidates.units.values() if u.name in integer and u.role != "passthrough"]
+    table = measure(units, scores)
+    losses = _losses(table, candidates)
     decisions = {loss.unit: "int8" for loss in losses}
     tried = 1
     for loss in losses:
@@ -123,31 +133,22 @@ def search_budget(
         UnitLoss(unit=s.unit, op_type=s.op_type, score=s.score, mac_share=s.mac_share, decision=decisions[s.unit])
         for s in losses
     )
-    return SearchResult(plan=best.plan, scores=best.scores, is_met=best.is_met, losses=told, tried=tried)
+    return SearchResult(
+        plan=best.plan, scores=best.scores, is_met=best.is_met, losses=told, tried=tried, sensitivity=table
+    )
 
 
-def _measure_alone(
-    index: GraphIndex,
-    candidates: Candidates,
-    profile: DeviceProfile,
-    dialect: Dialect,
-    trials: Trials,
-    plan: Plan,
-    on_step: Callable[[str], None],
-) -> list[UnitLoss]:
-    planned = {n.name for n in plan.nodes if n.precision == "int8"}
-    units = [u for u in candidates.units.values() if u.name in planned and u.role != "passthrough"]
+def _losses(table: SensitivityTable, candidates: Candidates) -> list[UnitLoss]:
     total = sum(candidates.macs.values()) or 1
-    losses = []
-    for position, unit in enumerate(units, 1):
-        score = worst(trials.scores(plan_only(index, candidates, profile, dialect, unit.name)))
-        losses.append(
-            UnitLoss(
-                unit=unit.name, op_type=unit.op_type, score=score, mac_share=candidates.macs.get(unit.name, 0) / total
-            )
+    return [
+        UnitLoss(
+            unit=name,
+            op_type=candidates.units[name].op_type,
+            score=table.scores[name],
+            mac_share=candidates.macs.get(name, 0) / total,
         )
-        on_step(f"alone in INT8 {position}/{len(units)}: {unit.op_type} {unit.name}: {_tell((score,))}")
-    return sorted(losses, key=lambda loss: loss.score.margin)
+        for name in table.worst_first()
+    ]
 
 
 def _holds(scores: tuple[Score, ...]) -> bool:

@@ -67,6 +67,7 @@ def report(**more: Any) -> dict[str, Any]:
         "integer_mac_share": 0.875,
         "kernels": {"QLinearConv": 1},
         "sensitivity": [],
+        "sensitivity_method": None,
         "histograms": [],
         "given_scales": {"activations": 0, "constants": 0},
         "warnings": [{"id": "default-color", "text": "color was not given: rgb assumed"}],
