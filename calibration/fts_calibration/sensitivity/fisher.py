@@ -33,8 +33,8 @@ from fts_calibration.sensitivity.unit_errors import UnitErrors
 METHOD = "fisher"
 PROBES = 8
 METRICS = frozenset({"psnr", "sqnr"})
-# A backward pass costs two forward ones: a gradient by inputs and one by weights, of which the latter is not asked for
-# but the convolution's transpose is no cheaper than a convolution. Counted as 1 + 1.
+# Of a forward pass: a gradient by a layer's input takes as many multiply-accumulates as the layer, and none by weights is
+# asked for.
 BACKWARD = 1.0
 
 
