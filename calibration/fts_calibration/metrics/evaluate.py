@@ -31,12 +31,31 @@ def evaluate(
     Raises:
         UsageError: An output is not what its metric reads.
     """
+    pairs = ((reference, run(feed)) for feed, reference in zip(feeds, references, strict=True))
+    return scores_of_outputs(pairs, references.peaks, budgets)
+
+
+def scores_of_outputs(
+    pairs: Iterable[tuple[Arrays, Arrays]], peaks: Mapping[str, float], budgets: Mapping[str, Budget]
+) -> tuple[Score, ...]:
+    """Compare outputs sample by sample.
+
+    Args:
+        pairs: (FP32 outputs, outputs to judge) of each sample, both by name.
+        peaks: Output name to the range of the FP32 output over the split.
+        budgets: Output name to its budget; outputs without one are not scored.
+
+    Returns:
+        One score a budget, in their order.
+
+    Raises:
+        UsageError: An output is not what its metric reads.
+    """
     values: dict[str, list[float]] = {name: [] for name in budgets}
     noise: dict[str, list[float]] = {name: [] for name in budgets}
-    for feed, reference in zip(feeds, references, strict=True):
-        outputs = run(feed)
+    for reference, outputs in pairs:
         for name, budget in budgets.items():
-            values[name].append(value_of(budget, reference[name], outputs[name], references.peaks[name]))
+            values[name].append(value_of(budget, reference[name], outputs[name], peaks[name]))
             if budget.kind.is_coarse:
                 noise[name].append(relative_noise(reference[name], outputs[name]))
     return tuple(Score(output=n, budget=b, values=tuple(values[n]), noise=tuple(noise[n])) for n, b in budgets.items())

@@ -103,6 +103,7 @@ def search_budget(
     dialect: Dialect,
     trials: Trials,
     *,
+    measure: Measure,
     min_int8: float,
     on_step: Callable[[str], None],
 ) -> SearchResult:
@@ -114,6 +115,7 @@ def search_budget(
         profile: Target.
         dialect: Encoding.
         trials: Scores plans.
+        measure: What units alone cost.
         min_int8: Least share of the MACs that stays int8, 0..1.
         on_step: Told what is going on.
     """

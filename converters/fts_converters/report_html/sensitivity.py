@@ -49,6 +49,7 @@ class Sensitivity:
         threshold: The budget's number, or None.
         threshold_at: Its place on the bars, 0..1, or None.
         tag: Evidence.
+        is_partly_filled: Whether some samples of most units were filled in, not measured.
     """
 
     rows: tuple[SensitivityRow, ...]
@@ -56,6 +57,7 @@ class Sensitivity:
     threshold: float | None
     threshold_at: float | None
     tag: str
+    is_partly_filled: bool = False
 
 
 def sensitivity_from_report(report: Mapping[str, Any]) -> Sensitivity | None:
@@ -88,6 +90,7 @@ def sensitivity_from_report(report: Mapping[str, Any]) -> Sensitivity | None:
         threshold=threshold,
         threshold_at=None if threshold is None else threshold / top,
         tag=tags[0] if tags else "measured",
+        is_partly_filled=(report.get("sensitivity_method") or {}).get("name") == "pilot",
     )
 
 

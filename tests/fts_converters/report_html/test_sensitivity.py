@@ -57,3 +57,10 @@ def test_an_infinite_value_has_a_full_bar():
 
 def test_a_negative_value_has_no_bar():
     assert sensitivity_from_report(samples.report(sensitivity=[unit(-3.0)])).rows[0].length == 0.0
+
+
+@pytest.mark.parametrize(("method", "expected"), [("pilot", True), ("exhaustive", False), (None, False)])
+def test_a_table_that_is_filled_in_says_so(method, expected):
+    told = None if method is None else {"name": method, "samples": 5, "forward_passes": 9.5}
+    found = sensitivity_from_report(samples.report(sensitivity=[unit(15.0)], sensitivity_method=told))
+    assert found.is_partly_filled is expected
