@@ -118,9 +118,7 @@ def measure_exhaustively(
     Raises:
         EngineError: onnxruntime refuses an encoded net, or a process died.
     """
-    scores, passes = scores_alone(
-        given, processes=processes, on_unit=lambda unit, found: on_unit(unit, worst(found))
-    )
+    scores, passes = scores_alone(given, processes=processes, on_unit=lambda unit, found: on_unit(unit, worst(found)))
     return table_from_scores(METHOD, scores, samples=len(given.references), forward_passes=passes)
 
 
@@ -132,6 +130,8 @@ def scores_alone(
     Arguments and errors as of `measure_exhaustively`.
     """
     samples = len(given.references)
+    if not given.units:
+        return {}, 0.0
     tensors = tensors_to_keep(given.net, [unit.name for unit in given.units], samples)
     parts = _Parts(given, (*given.net.inputs, *tensors))
     scores: dict[str, Scores] = {}

@@ -7,18 +7,18 @@ from typing import Literal
 
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.dialect import Dialect
-from fts_calibration.metrics.budget import ENOUGH_FOR_A_MEAN, Score
+from fts_calibration.metrics.budget import Score
 from fts_calibration.sensitivity.exhaustive import measure_exhaustively
 from fts_calibration.sensitivity.pilot import measure_with_pilot
 from fts_calibration.sensitivity.table import SensitivityTable
 from fts_converters.quantize.graph_index import GraphIndex
-from fts_converters.quantize.plan_nodes import plan_only
+from fts_converters.quantize.levels import Level, plan_alone
 from fts_converters.quantize.trials import Trials
 from fts_converters.quantize.units import Candidates
 
 Method = Literal["fast", "full"]
-# Names of units and the scores with everything in INT8, to what each of them costs.
-Measure = Callable[[Sequence[str], Sequence[Score]], SensitivityTable]
+# Names of units, the level at which each stands alone, and the scores with everything in INT8, to what each of them costs.
+Measure = Callable[[Sequence[str], Level, Sequence[Score]], SensitivityTable]
 
 
 def units_measure(
@@ -42,16 +42,17 @@ def units_measure(
         on_step: Told of each unit.
     """
 
-    def measure(units: Sequence[str], all_int8: Sequence[Score]) -> SensitivityTable:
+    def measure(units: Sequence[str], level: Level, all_int8: Sequence[Score]) -> SensitivityTable:
         done = 0
+        form = "INT8" if level == "int8" else "a finer form"
 
         def tell(unit: str, score: Score) -> None:
             nonlocal done
             done += 1
             value = f"{score.budget.metric} {score.budget.figure(score.value)} on {score.output!r}"
-            on_step(f"alone in INT8 {done}/{len(units)}: {candidates.units[unit].op_type} {unit}: {value}")
+            on_step(f"alone in {form} {done}/{len(units)}: {candidates.units[unit].op_type} {unit}: {value}")
 
-        given = trials.measurement(units, lambda unit: plan_only(index, candidates, profile, dialect, unit))
+        given = trials.measurement(units, lambda unit: plan_alone(index, candidates, profile, dialect, unit, level))
         chosen = method or usual_method(all_int8)
         return (measure_with_pilot if chosen == "fast" else measure_exhaustively)(given, on_unit=tell)
 
@@ -59,9 +60,5 @@ def units_measure(
 
 
 def usual_method(scores: Sequence[Score]) -> Method:
-    """The fast one where it orders units as the full one does: where the worst of few samples counts, not a mean."""
-    counts_worst = (
-        s.budget.statistic == "min" or (s.budget.statistic == "plain" and len(s.values) < ENOUGH_FOR_A_MEAN)
-        for s in scores
-    )
-    return "fast" if all(counts_worst) else "full"
+    """The fast one where it orders units as the full one does: where the worst sample counts, not a mean or a rate."""
+    return "fast" if all(s.budget.is_of_the_worst_sample(len(s.values)) for s in scores) else "full"

@@ -17,10 +17,10 @@ from fts.vocabulary.plan import Plan
 from fts_calibration.metrics.budget import Budget, Score
 from fts_calibration.metrics.evaluate import evaluate
 from fts_calibration.metrics.reference_outputs import ReferenceOutputs
+from fts_calibration.metrics.sample_values import SampleValues, scores_from_values, values_from_scores
 from fts_calibration.recovery.weight_update import WeightUpdate
 from fts_calibration.sensitivity.exhaustive import Measurement
 from fts_calibration.sensitivity.float_net import FloatNet
-from fts_calibration.sensitivity.measure_part import Values
 from fts_calibration.sensitivity.table import UnitTensors
 from fts_calibration.statistics.statistics import Statistics
 from fts_converters.cache import StageCache
@@ -87,24 +87,26 @@ class Trials:
         key = {**self._key, "encoded": hashlib.sha256(data).hexdigest()}
         known = self._cache.get(key)
         if known is None:
-            known = {s.output: [s.values, s.noise] for s in self._run(data)}
+            known = values_from_scores(self._run(data))
             self._cache.put(key, known)
-        return tuple(
-            Score(output=n, budget=b, values=tuple(known[n][0]), noise=tuple(known[n][1]))
-            for n, b in self._budgets.items()
-        )
+        return scores_from_values(known, self._budgets)
 
     def measurement(self, units: Sequence[str], plan_of: Callable[[str], Plan]) -> Measurement:
-        """What methods of sensitivity measure units with; good until `close`.
+        """What methods of sensitivity measure units with, under the usual ranges and update; good until `close`.
+
+        What a part scored is remembered by the part itself, which holds all that is new in it: form, grids and updated
+        weights of its unit. The tensors that it begins with are those of the FP32 net, since an update changes no operator
+        in float.
 
         Args:
             units: Names, in the graph's order.
-            plan_of: Unit name to the plan with this unit alone in INT8.
+            plan_of: Unit name to the plan with this unit alone at the level that is asked about.
         """
         found = [self._candidates.units[name] for name in units]
 
         def encode(unit: str) -> onnx.ModelProto:
-            return encode_qdq(self._index, self._candidates, plan_of(unit), self._statistics, self._dialect).model
+            plan = plan_of(unit)
+            return encode_qdq(self._index, self._candidates, plan, self._statistics, self._dialect, self._update).model
 
         return Measurement(
             net=FloatNet(self._index.model, macs_by_node(self._index)),
@@ -147,10 +149,10 @@ class _PartScores:
         self._cache = cache
         self._key = key
 
-    def get(self, digest: str) -> Values | None:
+    def get(self, digest: str) -> SampleValues | None:
         return self._cache.get({**self._key, "part": digest})
 
-    def put(self, digest: str, values: Values) -> None:
+    def put(self, digest: str, values: SampleValues) -> None:
         self._cache.put({**self._key, "part": digest}, values)
 
 

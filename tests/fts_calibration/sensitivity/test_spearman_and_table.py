@@ -47,12 +47,15 @@ def test_lists_that_do_not_fit_are_refused(a, b) -> None:
 def table():
     budget = parse_budget("psnr.mean>=40")
     values = {"a": (41.0, 39.5), "b": (120.0, 120.0), "c": (1 / 3, 2.0), "d": (40.0, 40.5)}
-    scores = {unit: Score(output="y", budget=budget, values=v) for unit, v in values.items()}
+    masks = Score(output="m", budget=parse_budget("iou>=90%"), values=(1.0, 0.95), noise=(1e-7, 1 / 3))
+    scores = {unit: (Score(output="y", budget=budget, values=v),) for unit, v in values.items()}
+    scores["c"] = (masks, *scores["c"])
     return table_from_scores("exhaustive", scores, samples=2, forward_passes=5.25)
 
 
-def test_a_loss_is_how_far_a_score_is_below_its_budget() -> None:
+def test_a_loss_is_how_far_the_worst_output_is_below_its_budget() -> None:
     assert table().losses["b"] == -80.0
+    assert table().losses["c"] == pytest.approx(40 - (1 / 3 + 2) / 2)
     assert table().worst_first() == ("c", "a", "d", "b")
 
 
@@ -60,7 +63,7 @@ def test_a_table_survives_json() -> None:
     assert table_from_json(json.loads(json.dumps(table().to_json()))) == table()
 
 
-@pytest.mark.parametrize("damage", [{"losses": 3}, {"scores": {"a": {}}}, {"samples": "many"}])
+@pytest.mark.parametrize("damage", [{"losses": 3}, {"scores": {"a": [{}]}}, {"samples": "many"}])
 def test_another_json_is_refused(damage) -> None:
     with pytest.raises(CalibrationError, match="sensitivity table"):
         table_from_json({**table().to_json(), **damage})

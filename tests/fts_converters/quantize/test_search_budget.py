@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from fts_calibration.metrics.budget import Score, parse_budget, worst
+from fts_calibration.metrics.budget import Score, parse_budget
 from fts_calibration.sensitivity.table import table_from_scores
 from fts_converters.model import Model
 from fts_converters.quantize.graph_index import GraphIndex
-from fts_converters.quantize.plan_nodes import plan_only
+from fts_converters.quantize.levels import plan_alone
 from fts_converters.quantize.search_budget import search_budget
 from fts_converters.quantize.units import find_candidates
 from fts_devices.profiles import load_profile
@@ -49,10 +49,9 @@ def chain(bench):
 
 def one_by_one(chain, table):
     """Measures units by the table itself."""
-    index, candidates, profile, dialect = chain
 
-    def measure(units, all_int8):
-        scores = {u: worst(table.scores(plan_only(index, candidates, profile, dialect, u))) for u in units}
+    def measure(units, level, all_int8):
+        scores = {u: table.scores(plan_alone(*chain, u, level)) for u in units}
         return table_from_scores("exhaustive", scores, samples=1, forward_passes=len(units))
 
     return measure

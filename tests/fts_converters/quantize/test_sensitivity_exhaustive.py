@@ -50,10 +50,12 @@ def test_the_net_has_units_of_every_kind(measured) -> None:
 def test_scores_are_those_of_the_whole_net(measured) -> None:
     table = measure_exhaustively(measured.given, processes=1)
     assert list(table.scores) == UNITS
-    for unit, score in table.scores.items():
-        expected = worst(whole_net(measured, unit))
-        assert score.output == expected.output
-        assert score.values == pytest.approx(expected.values, rel=SAME)
+    for unit, scores in table.scores.items():
+        expected = whole_net(measured, unit)
+        assert [s.output for s in scores] == [e.output for e in expected] == ["y", "z"]
+        for score, known in zip(scores, expected, strict=True):
+            assert score.values == pytest.approx(known.values, rel=SAME)
+        assert table.losses[unit] == pytest.approx(-worst(expected).margin, rel=SAME)
     assert len(set(table.losses.values())) == len(UNITS)
 
 
