@@ -44,8 +44,8 @@ class Measured:
     feeds: list[dict[str, np.ndarray]]
 
 
-def branches(bench, *, samples: int = 3, budget: str = "psnr>=30", dialect: str = "any") -> Measured:
-    """The net above, calibrated on what it is measured on."""
+def branches_net(bench):
+    """The net above with weights, its nodes named after what they make."""
     shapes = {"w_left": (6, 3, 3, 3), "w_right": (6, 3, 3, 3), "w_deep": (6, 6, 3, 3)}
     shapes |= {"w_z": (4, 6, 1, 1), "w_wide": (8, 6, 3, 3)}
     weights = {n: bench.noise(*s, seed=p, scale=0.3) for p, (n, s) in enumerate(shapes.items())}
@@ -53,6 +53,12 @@ def branches(bench, *, samples: int = 3, budget: str = "psnr>=30", dialect: str 
     net = bench.net(BRANCHES, **weights)
     for node in net.graph.node:
         node.name = node.output[0]
+    return net
+
+
+def branches(bench, *, samples: int = 3, budget: str = "psnr>=30", dialect: str = "any") -> Measured:
+    """The net above, calibrated on what it is measured on."""
+    net = branches_net(bench)
     feeds = bench.feeds(net, samples)
     trial = bench.trial(net, feeds, dialect=dialect)
     profile = load_profile("cpu-int8")
