@@ -30,7 +30,6 @@ from fts_calibration.sensitivity.table import SensitivityTable
 from fts_calibration.statistics.statistics import Statistics
 from fts_converters.cache import StageCache
 from fts_converters.commands.convert import _parser, _request
-from fts_converters.decide_budgets import decide_budgets
 from fts_converters.prepare import feeds_digest, prepare
 from fts_converters.progress import Progress
 from fts_converters.quantize.plan_nodes import plan_nodes, plan_only
@@ -61,7 +60,7 @@ def measured(name: str, folder: Path, stack: ExitStack) -> tuple[Measurement, St
         dialect=dialect,
         feeds=lambda: prepared.data.feeds("select"),
         split_digest=feeds_digest(prepared.data, prepared.inputs),
-        budgets=decide_budgets(request.budgets, prepared.card, prepared.outputs),
+        budgets=prepared.budgets,
         exact_u8s8=not set(dialect.isa) <= available_isa(),
         cache=StageCache(None),
     )

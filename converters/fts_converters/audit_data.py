@@ -13,6 +13,7 @@ from fts_calibration.audit.activation_divergence import activation_divergences, 
 from fts_calibration.audit.audit_set import audit_set
 from fts_calibration.audit.boxes_json import read_boxes
 from fts_calibration.audit.contract import check_contract
+from fts_calibration.audit.detect_faces import installed_detector
 from fts_calibration.audit.finding import Finding
 from fts_calibration.audit.select_covering import with_selection
 from fts_calibration.audit.stable_ranges import check_stable_ranges
@@ -40,9 +41,11 @@ def open_audited(request: ConvertRequest, inputs: Sequence[InputContract]) -> Au
 
     Raises:
         CalibrationError: As `open_calibration`, `read_boxes` and `with_selection`.
+        MissingDependencyError: `--faces detect` without its extra.
     """
     requests = [i.to_request() for i in inputs]
-    taken = LookTaker(requests, None if request.faces is None else read_boxes(request.faces))
+    boxes = None if request.faces is None else read_boxes(request.faces)
+    taken = LookTaker(requests, boxes, installed_detector().faces if request.detects_faces else None)
     data = open_calibration(request.calib, requests, watcher=taken)
     selected: tuple[Finding, ...] = ()
     if request.select is not None:
@@ -78,8 +81,8 @@ def findings_after_encoding(
     *,
     exact_u8s8: bool,
 ) -> tuple[Finding, ...]:
-    """How far INT8 moves activations, for face nets: those with `--faces`."""
-    if request.faces is None:
+    """How far INT8 moves activations, for face nets."""
+    if not request.is_face_net:
         return ()
     feeds = islice(data.feeds("calibrate"), _DIVERGENCE_SAMPLES)
     moved = activation_divergences(fp32, int8, ranges, feeds, exact_u8s8=exact_u8s8)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# Statistics and scores are a few kilobytes each; this holds tens of thousands of conversions.
+# Statistics are up to a few megabytes a net, scores some kilobytes: this holds a hundred conversions.
 LIMIT_BYTES = 256 * 2**20
 # An entry on its way; one that a killed process left behind is evicted like any other.
 PART = ".part"
@@ -68,6 +68,15 @@ class StageCache:
                 os.unlink(temporary)
                 raise
             self._evict()
+        except OSError as error:
+            _log.info("cache %s cannot be written: %s", self._folder, error)
+
+    def drop(self, key: Mapping[str, Any]) -> None:
+        """Forget a value, if there is one."""
+        if self._folder is None:
+            return
+        try:
+            (self._folder / f"{_digest(key)}.json").unlink(missing_ok=True)
         except OSError as error:
             _log.info("cache %s cannot be written: %s", self._folder, error)
 

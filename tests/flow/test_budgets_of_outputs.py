@@ -69,7 +69,7 @@ def test_the_card_gives_each_output_its_metric(heads: Path, fts_convert: Run) ->
     assert done.code == 0, done.err
     found = metrics_of(heads / "net.cpu-int8.fts")
     assert {n: m["budget"] for n, m in found.items()} == {
-        "mask": "iou>=0.8", "points": "nme<=0.05", "age": "age<=0.5", "label": "drop<=0.005",
+        "mask": "iou>=0.8", "points": "nme<=0.05", "age": "age<=0.5", "label": "drop<=0.5%",
     }  # fmt: skip
     assert all(m["met"] and m["margin_db"] >= 0 and m["n"] == 3 for m in found.values())
     assert found["mask"]["value"] == found["mask"]["min"]
@@ -103,8 +103,8 @@ def test_a_flag_for_every_output_goes_before_the_card_and_a_name_before_that(hea
     assert budgets == {"mask": "psnr>=15", "points": "sqnr>=10", "label": "sqnr>=10"}
 
 
-def test_a_rate_that_is_missed_only_by_all_layers_together_is_repaired(place: Path, fts_convert: Run) -> None:
-    """Alone no layer flips a label, so the metric says nothing of any: the search follows their noise."""
+def test_a_rate_that_is_missed_is_repaired(place: Path, fts_convert: Run) -> None:
+    """Labels of 256 places; the budget lies half way between all layers in INT8 and none."""
     draw = np.random.default_rng(0)
     layers = 6
     body = "".join(f"c{i} = {CONV}(r{i}, w{i}) r{i + 1} = Relu(c{i})" for i in range(layers))

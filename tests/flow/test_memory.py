@@ -12,7 +12,7 @@ from .conftest import TARGET, command_line
 from .nets import CONV, save_net, save_pictures
 
 # The bar of the field: 200 photos against 20.
-MOST_GROWTH = 1.2
+MOST_GROWTH = 1.1
 
 FULL_SIZE = f"""
 net (float[1,3,128,128] x) => (float[1,3,128,128] y) {{

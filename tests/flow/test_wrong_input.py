@@ -36,7 +36,7 @@ WRONG = (
     Wrong(id="budget-empty", arguments=f"{PHOTOS} --budget=", words=("--budget ''", "METRIC>=NUMBER")),
     Wrong(id="budget-nan", arguments=f"{PHOTOS} --budget psnr>=nan", words=("psnr>=nan", "METRIC>=NUMBER")),
     Wrong(id="budget-metric", arguments=f"{PHOTOS} --budget pnsr>=40", words=("'pnsr'", "psnr, sqnr, ssim, cosine")),
-    Wrong(id="budget-task", arguments=f"{PHOTOS} --budget drop<=0.5%", words=("drop", "not in this version")),
+    Wrong(id="budget-task", arguments=f"{PHOTOS} --budget drop<=0.5%", words=("drop", "no metric on the card")),
     Wrong(id="shape-form", arguments=f"{PHOTOS} --shape x", words=("--shape x", "NAME=1x3x256x256")),
     Wrong(id="shape-zero", arguments=f"{PHOTOS} --shape x=1x3x0x16", words=("1x3x0x16", "1 or more")),
     Wrong(id="shape-not-ascii", arguments=f"{PHOTOS} --shape x=1x3x²x16", words=("1x3x²x16", "1 or more")),

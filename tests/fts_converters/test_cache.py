@@ -119,3 +119,14 @@ def test_the_folder_is_the_variables_or_the_homes_or_none(monkeypatch, tmp_path)
 
     monkeypatch.setattr(Path, "home", homeless)
     assert cache_folder() is None
+
+
+def test_what_was_dropped_is_forgotten(tmp_path):
+    kept = StageCache(tmp_path)
+    kept.put(KEY, 1)
+    kept.put({**KEY, "net": "2"}, 2)
+    for _ in range(2):  # a value that is not there is no error
+        kept.drop(KEY)
+    assert kept.get(KEY) is None
+    assert kept.get({**KEY, "net": "2"}) == 2
+    StageCache(None).drop(KEY)

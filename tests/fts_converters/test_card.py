@@ -65,7 +65,7 @@ def test_reads_every_key(card, tmp_path):
     assert found.inputs["mode"].value == 3
     assert found.outputs["y"].range == (-1.0, 1.0)
     z = found.outputs["z"]
-    assert (z.kind, z.budget_text, str(z.budget)) == ("tensor", "drop<=0.5%", "drop<=0.005")
+    assert (z.kind, z.budget_text, str(z.budget)) == ("tensor", "drop<=0.5%", "drop<=0.5%")
     assert z.meaning == OutputMeaning(metric="top1", axis=1)
     assert found.outputs["points"].meaning == OutputMeaning(landmarks="planar", eyes=((0,), (1, 2)))
     assert found.outputs["age"].meaning == OutputMeaning(metric="age", ages=(18.0, 19.5), threshold=0.0)

@@ -9,6 +9,7 @@ from fts.vocabulary.manifest import OutputEntry
 from fts.vocabulary.tensor_spec import TensorSpec
 from fts_calibration.metrics.budget import parse_budget, parse_budgets
 from fts_calibration.metrics.output_meaning import OutputMeaning
+from fts_calibration.metrics.user_metric import UserMetric
 from fts_converters.card import Card, OutputCard
 from fts_converters.decide_budgets import budgets_text, decide_budgets, refuse_misfits
 
@@ -48,6 +49,18 @@ def test_an_output_may_be_left_out():
 
 def test_a_metric_without_a_budget_has_its_usual_threshold():
     assert decided(Card(outputs={"points": on_card(metric="nme")}))["points"] == "nme<=0.02"
+
+
+def test_beside_a_users_metric_only_what_is_named_or_on_the_card_is_held():
+    user = UserMetric(reference="m:f", sha256="0")
+
+    def of(card: Card, *texts: str) -> dict[str, str]:
+        return {n: str(b) for n, b in decide_budgets(parse_budgets(texts, user), card, OUTPUTS).items()}
+
+    assert of(Card(), "metric>=0.9") == {"all outputs": "metric>=0.9"}
+    assert of(POINTS, "metric>=0.9") == {"all outputs": "metric>=0.9", "points": "nme<=0.05"}
+    assert of(Card(), "metric>=0.9,y:psnr>=40") == {"all outputs": "metric>=0.9", "y": "psnr>=40"}
+    assert of(Card(), "metric>=0.9,sqnr>=30") == {"all outputs": "metric>=0.9", "y": "sqnr>=30", "points": "sqnr>=30"}
 
 
 def test_with_budget_none_the_metrics_shown_stay_those_of_the_card():

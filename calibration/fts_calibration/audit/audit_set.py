@@ -72,7 +72,7 @@ def _audit_input(
     yield from check_color_order(pictures, pre.channels, has_cast=bool(casts))
     yield from check_near_copies(pictures)
     yield from check_one_scene(pictures)
-    yield from check_faces(pictures, taken.faces is not None)
+    yield from check_faces(pictures, taken.face_source)
     if unknown := files_without_boxes(taken.faces or {}, frozenset(record.path for record in data.files)):
         message = f"boxes.json names {len(unknown)} files that are not in the set ({names_text(unknown)})"
         yield Finding(id="faces-unknown-file", severity="note", message=message, fix="Correct the names.")

@@ -1,4 +1,4 @@
-"""Photos for a face net, from boxes.json: turned, small, washed-out or covered faces.
+"""Photos for a face net, from boxes.json or a detector: turned, small, washed-out or covered faces.
 
 The limits are those of this project's issue on fidelity: frontal to side 3 : 1 or more, a face covers 15 to 40 % of the
 picture, a standard deviation of 25 or more inside the box, 92 % or more of the landmarks visible.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from fts_calibration.audit.boxes_json import Face
 from fts_calibration.audit.finding import Finding, finding_if_many
@@ -24,27 +25,25 @@ MOST_AFFECTED = 0.2  # of the pictures with a face
 NOSE_DEPTH = 0.44
 
 
-def check_faces(looks: Sequence[Look], is_given: bool) -> Iterator[Finding]:
-    """Findings faces-turned, faces-size, faces-contrast, faces-covered; a note when no boxes were given.
+FaceSource = Literal["boxes.json", "detector", "not known"]
+
+
+def check_faces(looks: Sequence[Look], source: FaceSource) -> Iterator[Finding]:
+    """Findings faces-turned, faces-size, faces-contrast, faces-covered; a note on what is not known.
 
     The largest face of a picture counts.
     """
-    if not is_given:
+    if source == "not known":
         yield Finding(
             id="faces-not-checked",
             severity="note",
             message="whether faces are turned, small, washed-out or covered was not checked: their boxes are not known",
-            fix="Give --faces boxes.json when the net is for faces.",
+            fix="Give --faces boxes.json, or --faces detect with the extra `faces`, when the net is for faces.",
         )
         return
     largest = [(look.path, max(look.faces, key=lambda f: f.share)) for look in looks if look.faces]
     if not largest:
-        yield Finding(
-            id="faces-not-checked",
-            severity="warning",
-            message="boxes.json names no face in any file of the set",
-            fix="Its keys have to be the files' names, as the report shows them.",
-        )
+        yield _no_face(source)
         return
     yield from _turned([face for _, face in largest])
     size = [path for path, face in largest if not LEAST_SHARE <= face.share <= MOST_SHARE]
@@ -53,6 +52,30 @@ def check_faces(looks: Sequence[Look], is_given: bool) -> Iterator[Finding]:
     yield from finding_if_many("faces-size", size, len(largest), most_share=MOST_AFFECTED, what=what, fix=fix)
     yield from _washed_out([face for _, face in largest])
     yield from _covered([face for _, face in largest])
+    if source == "detector":
+        yield Finding(
+            id="faces-covered-not-checked",
+            severity="note",
+            message=(
+                f"faces were found in {len(largest)} of {len(looks)} samples by the extra `faces`, which does not say what "
+                "covers them"
+            ),
+            fix="Give --faces boxes.json with landmarks.",
+        )
+
+
+def _no_face(source: FaceSource) -> Finding:
+    if source == "boxes.json":
+        message, fix = (
+            "boxes.json names no face in any file of the set",
+            "Its keys have to be the files' names, as the report shows them.",
+        )
+    else:
+        message, fix = (
+            "no face was found in any file of the set",
+            "Give pictures of faces, or leave --faces detect out.",
+        )
+    return Finding(id="faces-not-checked", severity="warning", message=message, fix=fix)
 
 
 def yaw_deg(face: Face) -> float | None:

@@ -32,10 +32,10 @@ _COLORED = 20.0  # difference of channels from which on a pixel has a colour, of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaceLook:
-    """A face of boxes.json in its picture.
+    """A face in its picture.
 
     Attributes:
-        face: As declared.
+        face: As declared, or as found.
         share: Area of the box over area of the picture.
         std: Standard deviation of grey values inside the box, of 255.
         red_over_blue: Mean of R - B in the middle of the box, of 255.
@@ -72,7 +72,7 @@ class Look:
             channels came last; above 1 they do. 0 for pictures.
         thumbnail: uint8 (16, 16, 3).
         hash: 64 bits.
-        faces: Those that boxes.json names in this picture.
+        faces: Those that boxes.json names in this picture, or that were found in it.
     """
 
     path: str
@@ -111,12 +111,23 @@ def look_at_picture(
 def look_at_tensor(path: str, tensor: npt.NDArray[np.generic], pre: Preprocessing, faces: Sequence[Face] = ()) -> Look:
     """Look at a raw tensor (1, C, H, W), or (1, H, W, C) as `pre.layout` says."""
     real = tensor[0].astype(np.float32)
-    hwc = real.transpose(1, 2, 0) if pre.layout == "nchw" else real
-    pixels = (hwc * np.asarray(pre.std, np.float32) + np.asarray(pre.mean, np.float32)) / np.float32(pre.scale)
-    if pre.color == "bgr":
-        pixels = pixels[..., ::-1]
+    pixels = _pixels(real, pre)
     interleaved = _interleaved(real) if pre.layout == "nchw" and len(real) == 3 else 0.0
     return _look(path, pixels, pixels, faces, values=_percentiles(real), interleaved=interleaved)
+
+
+def picture_from_tensor(tensor: npt.NDArray[np.generic], pre: Preprocessing) -> npt.NDArray[np.uint8]:
+    """The picture that a raw tensor holds by its contract, uint8 (H, W, 3) in BGR order."""
+    rgb = _pixels(tensor[0].astype(np.float32), pre)
+    bgr = np.broadcast_to(rgb[..., ::-1], (*rgb.shape[:2], 3))
+    return np.ascontiguousarray(np.rint(bgr.clip(0, 255)), np.uint8)
+
+
+def _pixels(real: npt.NDArray[np.float32], pre: Preprocessing) -> Pixels:
+    """Pixels of a tensor without its batch axis."""
+    hwc = real.transpose(1, 2, 0) if pre.layout == "nchw" else real
+    pixels = (hwc * np.asarray(pre.std, np.float32) + np.asarray(pre.mean, np.float32)) / np.float32(pre.scale)
+    return np.asarray(pixels[..., ::-1] if pre.color == "bgr" else pixels, np.float32)
 
 
 def _look(

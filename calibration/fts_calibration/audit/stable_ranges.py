@@ -11,7 +11,7 @@ of 8 parts are averaged: that takes the memory of 8 ranges a tensor, however man
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from statistics import median
 from typing import Any
@@ -37,15 +37,24 @@ class PartRanges:
         self._parts: dict[int, npt.NDArray[np.float64]] = {}  # part to (2, T): low, high
         self.samples = 0
 
-    def add(self, low: Sequence[npt.NDArray[np.float32]], high: Sequence[npt.NDArray[np.float32]]) -> None:
-        """Bounds of one sample: for each tensor its smallest and largest values, one or one a channel."""
+    def add(self, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]) -> None:
+        """Bounds of one sample: the least and the greatest value of each of T tensors, (T,); inf and -inf where it is empty."""
         part = self.samples % PARTS
-        new = np.array([[a.min(initial=np.inf) for a in low], [a.max(initial=-np.inf) for a in high]], np.float64)
+        new = np.stack([low, high])
         old = self._parts.get(part)
         if old is not None:
             new = np.stack([np.minimum(old[0], new[0]), np.maximum(old[1], new[1])])
         self._parts[part] = new
         self.samples += 1
+
+    def state(self) -> dict[str, Any]:
+        """A JSON object to `resume` from; floats survive it exactly."""
+        return {"samples": self.samples, "parts": [self._parts[part].tolist() for part in range(len(self._parts))]}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on behind the samples that a state has seen."""
+        self.samples = int(state["samples"])
+        self._parts = {part: np.array(bounds, np.float64) for part, bounds in enumerate(state["parts"])}
 
     def to_json(self) -> dict[str, Any]:
         """{"samples": n, "errors": estimated relative error of each tensor's width}; constant tensors left out."""

@@ -10,20 +10,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Any, Literal
 
 from fts.errors import UsageError
 from fts_calibration.metrics.interval import mean_interval, rate_interval
-from fts_calibration.metrics.known_metrics import METRICS, Metric
+from fts_calibration.metrics.known_metrics import METRICS, USER, Metric, user_kind
 from fts_calibration.metrics.output_meaning import UNDECLARED, OutputMeaning, meaning_from_json
 from fts_calibration.metrics.student_t import student_t
+from fts_calibration.metrics.user_metric import UserMetric, user_metric_from_json
 
 Statistic = Literal["plain", "min", "max", "mean"]
+Relation = Literal[">=", "<="]
 
 # Below this many samples a mean says little, so the worst sample counts (DESIGN: --budget).
 ENOUGH_FOR_A_MEAN = 20
+# In place of an output's name, for the user's metric.
+ALL_OUTPUTS = "all outputs"
 DEFAULT_IMAGE, DEFAULT_TENSOR = "psnr>=30", "sqnr>=20"
 # Stands for no error at all, of the metric's unit: a logarithm of nothing is none.
 LEAST_ERROR = 1e-9
@@ -42,21 +46,32 @@ class Budget:
     """One condition on one output's metric.
 
     Attributes:
-        metric: Key of METRICS.
+        metric: Key of METRICS, or USER.
         statistic: How the samples become one number.
         threshold: What the metric has to reach, or may reach where less is better, in its unit.
         meaning: What the output's numbers mean.
+        relation: Of the user's metric, the only one that does not say which way is better.
+        user: The user's metric, or None.
+        best: Its value for FP32 against itself, None while that is not known.
     """
 
     metric: str
     statistic: Statistic
     threshold: float
     meaning: OutputMeaning = UNDECLARED
+    relation: Relation = ">="
+    user: UserMetric | None = None
+    best: float | None = None
 
     @property
     def kind(self) -> Metric:
         """How the metric behaves."""
-        return METRICS[self.metric]
+        if self.metric != USER:
+            return METRICS[self.metric]
+        is_less_better = self.relation == "<="
+        reach = abs(self.threshold) or 1.0
+        unknown = self.threshold - reach if is_less_better else self.threshold + reach
+        return user_kind(unknown if self.best is None else self.best, is_less_better=is_less_better)
 
     @property
     def is_less_better(self) -> bool:
@@ -97,6 +112,8 @@ class Budget:
         """A value of the metric for people: dB to 0.01, others to 0.0001, where 0.9996 and 1 differ a lot."""
         if self.metric == "drop":
             return f"{value:.2%}"
+        if self.metric == USER:
+            return f"{value:.6g}"
         return f"{value:.2f}" if self.kind.growth == "decibels" else f"{value:.4f}"
 
     def to_json(self) -> dict[str, Any]:
@@ -106,17 +123,26 @@ class Budget:
             "statistic": self.statistic,
             "threshold": self.threshold,
             "meaning": self.meaning.to_json(),
+            "relation": self.relation,
+            "user": None if self.user is None else self.user.to_json(),
+            "best": self.best,
         }
 
     def measured_by(self) -> dict[str, Any]:
         """A JSON object of all that values of samples depend on, beside the outputs."""
-        return {"metric": self.metric, "meaning": self.meaning.to_json()}
+        user = None if self.user is None else self.user.to_json()
+        return {"metric": self.metric, "meaning": self.meaning.to_json(), "user": user}
 
     def __str__(self) -> str:
         suffix = "" if self.statistic == "plain" else f".{self.statistic}"
-        short = f"{self.threshold:g}"
-        number = short if float(short) == self.threshold else repr(self.threshold)
-        return f"{self.metric}{suffix}{'<=' if self.is_less_better else '>='}{number}"
+        return f"{self.metric}{suffix}{'<=' if self.is_less_better else '>='}{self._number()}"
+
+    def _number(self) -> str:
+        """The shortest text that reads back as the same threshold; drops are told in percent."""
+        percent, short = f"{self.threshold * 100:g}", f"{self.threshold:g}"
+        if self.metric == "drop" and float(percent) / 100.0 == self.threshold:
+            return f"{percent}%"
+        return short if float(short) == self.threshold else repr(self.threshold)
 
 
 def budget_from_json(data: Mapping[str, Any]) -> Budget:
@@ -126,6 +152,9 @@ def budget_from_json(data: Mapping[str, Any]) -> Budget:
         statistic=data["statistic"],
         threshold=data["threshold"],
         meaning=meaning_from_json(data["meaning"]),
+        relation=data["relation"],
+        user=None if data["user"] is None else user_metric_from_json(data["user"]),
+        best=data["best"],
     )
 
 
@@ -160,8 +189,8 @@ class Score:
         """95 % interval of the mean within what the metric can be; None where the samples are too few to tell."""
         kind = self.budget.kind
         found = rate_interval(self.values) if kind.is_rate else mean_interval(self.values)
-        if found is None:
-            return None
+        if found is None or math.isinf(kind.worst):
+            return found
         least, most = sorted((kind.best, kind.worst))
         return min(max(found[0], least), most), min(max(found[1], least), most)
 
@@ -174,28 +203,37 @@ class AskedBudgets:
         text: As typed, "" when it was not given.
         every: For each output that is not named; None when nothing is said of them.
         named: Output name to its budget, None for "not judged".
+        whole: For all outputs together by the user's metric, or None.
         is_none: `--budget none`: nothing is judged.
     """
 
     text: str = ""
     every: Budget | None = None
     named: Mapping[str, Budget | None] = field(default_factory=dict)
+    whole: Budget | None = None
     is_none: bool = False
 
 
-def parse_budgets(texts: Sequence[str]) -> AskedBudgets:
+def parse_budgets(texts: Sequence[str], user: UserMetric | None = None) -> AskedBudgets:
     """Read `--budget`, which may be repeated and may hold several conditions joined by commas.
 
+    Args:
+        texts: As typed.
+        user: The user's metric, which `metric>=…` or `metric<=…` speaks of, or None.
+
     Raises:
-        UsageError: Unknown metric or form, or two conditions for the same output.
+        UsageError: Unknown metric or form, two conditions for the same output, a user's metric without condition.
     """
     every: Budget | None = None
+    whole: Budget | None = None
     is_none = False
     named: dict[str, Budget | None] = {}
     items = [item for text in texts for item in _items(text)]
     for item in items:
         output, budget = _parse_item(item)
-        if output is not None:
+        if budget is not None and budget.metric == USER:
+            whole = _of_user(item, output, budget, user, whole)
+        elif output is not None:
             if output in named:
                 raise UsageError(
                     f"--budget {item!r}: output {output!r} is given twice, expected one condition for each"
@@ -207,11 +245,15 @@ def parse_budgets(texts: Sequence[str]) -> AskedBudgets:
             )
         else:
             every, is_none = budget, budget is None
-    if is_none and named:
+    if user is not None and whole is None:
+        raise UsageError(
+            f"--metric {user.reference}: expected a condition for it, as --budget 'metric>=0.9' or 'metric<=0.1'"
+        )
+    if is_none and (named or whole is not None):
         raise UsageError(
             "--budget none: nothing is judged then, expected no condition beside it. To leave an output out: NAME:none"
         )
-    return AskedBudgets(text=",".join(texts), every=every, named=named, is_none=is_none)
+    return AskedBudgets(text=",".join(texts), every=every, named=named, whole=whole, is_none=is_none)
 
 
 def parse_budget(text: str) -> Budget | None:
@@ -249,6 +291,8 @@ def _parse_item(text: str) -> tuple[str | None, Budget | None]:
         raise UsageError(f"--budget {text!r}: {_EXAMPLE}; metrics: {known}")
     output = None if match["output"] is None else match["output"].strip()
     kind = METRICS.get(match["metric"])
+    if match["metric"] == USER:
+        return output, _parse_user(match, text)
     if kind is None:
         raise UsageError(f"--budget {text!r}: unknown metric {match['metric']!r}; known: {known}")
     relation = "<=" if kind.is_less_better else ">="
@@ -260,6 +304,27 @@ def _parse_item(text: str) -> tuple[str | None, Budget | None]:
     return output, Budget(
         metric=match["metric"], statistic=_statistic(match, kind, text), threshold=_threshold(match, kind, text)
     )
+
+
+def _parse_user(match: re.Match[str], text: str) -> Budget:
+    """A condition on the user's metric; how good a value can be is not known yet."""
+    relation: Relation = "<=" if match["relation"] == "<=" else ">="
+    is_less_better = relation == "<="
+    kind = user_kind(-math.inf if is_less_better else math.inf, is_less_better=is_less_better)
+    statistic = _statistic(match, kind, text)
+    return Budget(metric=USER, statistic=statistic, threshold=_threshold(match, kind, text), relation=relation)
+
+
+def _of_user(item: str, output: str | None, budget: Budget, user: UserMetric | None, before: Budget | None) -> Budget:
+    if user is None:
+        raise UsageError(
+            f"--budget {item!r}: metric is the function of --metric package.module:function, which is not given"
+        )
+    if output is not None:
+        raise UsageError(f"--budget {item!r}: {user.reference} sees all outputs at once, expected no name: {budget}")
+    if before is not None:
+        raise UsageError(f"--budget {item!r}: metric is given twice, expected one condition")
+    return replace(budget, user=user)
 
 
 def _statistic(match: re.Match[str], kind: Metric, text: str) -> Statistic:

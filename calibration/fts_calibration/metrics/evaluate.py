@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +27,10 @@ def evaluate(
         run: One feed to all outputs by name.
         feeds: The split that `references` was made from, in the same order.
         references: FP32 outputs.
-        budgets: Output name to its budget; outputs without one are not scored.
+        budgets: Output name, or ALL_OUTPUTS for a user's metric, to its budget; outputs without one are not scored.
 
     Raises:
-        UsageError: An output is not what its metric reads.
+        UsageError: An output is not what its metric reads, or the user's function fails.
     """
     pairs = ((reference, run(feed)) for feed, reference in zip(feeds, references, strict=True))
     return scores_of_outputs(pairs, references.peaks, budgets)
@@ -41,20 +42,24 @@ def scores_of_outputs(
     """Compare outputs sample by sample.
 
     Args:
-        pairs: (FP32 outputs, outputs to judge) of each sample, both by name.
+        pairs: (FP32 outputs, outputs to judge) of each sample, both by name; all of the net's for a user's metric.
         peaks: Output name to the range of the FP32 output over the split.
-        budgets: Output name to its budget; outputs without one are not scored.
+        budgets: As of `evaluate`.
 
     Returns:
         One score a budget, in their order.
 
     Raises:
-        UsageError: An output is not what its metric reads.
+        UsageError: As of `evaluate`.
     """
     values: dict[str, list[float]] = {name: [] for name in budgets}
     noise: dict[str, list[float]] = {name: [] for name in budgets}
     for reference, outputs in pairs:
         for name, budget in budgets.items():
+            if budget.user is not None:
+                values[name].append(budget.user.value(reference, outputs))
+                noise[name].append(fmean(relative_noise(reference[o], outputs[o]) for o in reference))
+                continue
             values[name].append(value_of(budget, reference[name], outputs[name], peaks[name]))
             if budget.kind.is_coarse:
                 noise[name].append(relative_noise(reference[name], outputs[name]))

@@ -58,6 +58,20 @@ class Metric:
         return self.best < self.worst
 
 
+# The name in a budget of the function that `--metric` names.
+USER = "metric"
+
+
+def user_kind(best: float, *, is_less_better: bool) -> Metric:
+    """How a user's function is treated: values grow with the amplitude of the error, and are not bounded."""
+
+    def measure(reference: Array, test: Array, peak: float, meaning: OutputMeaning) -> float:
+        raise NotImplementedError("a user's metric reads all outputs at once")
+
+    worst = float("inf") if is_less_better else -float("inf")
+    return Metric(measure=measure, best=best, worst=worst, usual=best, growth="amplitude")
+
+
 def _by_peak(function: Callable[[Array, Array, float], float]) -> Callable[[Array, Array, float, OutputMeaning], float]:
     return lambda reference, test, peak, meaning: function(reference, test, peak)
 

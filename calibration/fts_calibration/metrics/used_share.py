@@ -13,6 +13,8 @@ from fts_calibration.metrics.budget import Score
 
 # A budget of the best value allows no loss at all; this much stands for none.
 LEAST_ALLOWED = 1e-9
+# Weight of the noise beside a metric that may be coarse or not, a user's: it decides only where the metric says nothing.
+HINT = 1e-3
 
 
 def used_share(score: Score, whole: Score | None = None) -> float:
@@ -23,9 +25,16 @@ def used_share(score: Score, whole: Score | None = None) -> float:
         whole: Score of the same output with all causes together. Where the metric is too coarse to tell causes apart, a cause
             has the part of the whole's share that it has of the whole's noise.
     """
-    if whole is not None and score.budget.kind.is_coarse and score.noise and whole.noise:
-        noise = fmean(whole.noise)
-        return used_share(whole) * fmean(score.noise) / noise if noise else 0.0
+    budget = score.budget
+    if whole is None or not score.noise or not whole.noise or not (budget.kind.is_coarse or budget.user):
+        return _own_share(score)
+    noise = fmean(whole.noise)
+    by_noise = used_share(whole) * fmean(score.noise) / noise if noise else 0.0
+    return by_noise if budget.kind.is_coarse else _own_share(score) + HINT * by_noise
+
+
+def _own_share(score: Score) -> float:
+    """What the metric itself says."""
     budget = score.budget
     if budget.kind.growth == "decibels":
         return fmean(10.0 ** ((budget.threshold - value) / 10.0) for value in score.values)

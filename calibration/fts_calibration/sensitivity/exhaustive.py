@@ -98,6 +98,16 @@ class Measurement:
     exact_u8s8: bool = False
     memory: Memory = field(default_factory=Nothing)
 
+    @property
+    def has_user_metric(self) -> bool:
+        """A function of the user's is among the metrics."""
+        return any(budget.user is not None for budget in self.budgets.values())
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Outputs that the metrics read; a user's reads all."""
+        return self.net.outputs if self.has_user_metric else tuple(self.budgets)
+
 
 def measure_exhaustively(
     given: Measurement,
@@ -146,8 +156,11 @@ def scores_alone(
     first = next(parts, None)
     if first is not None:
         usual = usual_processes(len(given.units)) if processes is None else processes
-        outputs = tuple(given.budgets)
-        with keep_tensors(given.net, given.weights, tensors, given.feeds(), given.references, samples, outputs) as kept:
+        if given.has_user_metric:  # it may lie in the working folder, where no process starts
+            usual = 1
+        with keep_tensors(
+            given.net, given.weights, tensors, given.feeds(), given.references, samples, given.outputs
+        ) as kept:
             waiting = chain([first], parts)
             for found in run_parts(waiting, _setting(given, kept), processes=usual, folder=kept.folder):
                 parts.measured(found)
@@ -161,7 +174,8 @@ def _setting(given: Measurement, kept: KeptTensors) -> Setting:
         folder=str(kept.folder),
         names=kept.names,
         budgets={name: budget.to_json() for name, budget in given.budgets.items()},
-        peaks={name: given.references.peaks[name] for name in given.budgets},
+        outputs=given.outputs,
+        peaks={name: given.references.peaks[name] for name in given.outputs},
         samples=kept.samples,
         exact_u8s8=given.exact_u8s8,
         threads=available_cpus(),
@@ -187,7 +201,7 @@ class _Parts(Iterator[Part]):
     def __next__(self) -> Part:
         given = self._given
         for unit in self._units:
-            suffix = suffix_of(given.encode(unit.name), given.net, unit, self._kept, tuple(given.budgets))
+            suffix = suffix_of(given.encode(unit.name), given.net, unit, self._kept, given.outputs)
             self.macs += suffix.macs
             model = None if suffix.model is None else suffix.model.SerializeToString(deterministic=True)
             digest = hashlib.sha256(model or b"").hexdigest()

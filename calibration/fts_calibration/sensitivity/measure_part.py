@@ -25,7 +25,8 @@ class Setting:
     Attributes:
         folder: Of the kept tensors.
         names: Of them.
-        budgets: Output name to `Budget.to_json`, of the outputs kept.
+        budgets: As of `Measurement`, each as `Budget.to_json`.
+        outputs: Outputs whose FP32 values are kept.
         peaks: Output name to its range in FP32.
         samples: How many.
         exact_u8s8: As of `open_session`.
@@ -35,6 +36,7 @@ class Setting:
     folder: str
     names: Sequence[str]
     budgets: Mapping[str, Mapping[str, Any]]
+    outputs: Sequence[str]
     peaks: Mapping[str, float]
     samples: int
     exact_u8s8: bool
@@ -51,7 +53,7 @@ class PartRunner:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
         self._budgets = {name: budget_from_json(data) for name, data in setting.budgets.items()}
-        self._kept = KeptTensors(Path(setting.folder), setting.names, tuple(setting.budgets), setting.samples)
+        self._kept = KeptTensors(Path(setting.folder), setting.names, setting.outputs, setting.samples)
 
     def values_of(self, part: bytes | None) -> SampleValues:
         """Metrics and noise of each output; an output that the part does not make is as it is in FP32.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,40 +20,23 @@ from onnx import TensorProto, helper
 from fts.engines.onnxruntime_session import open_session
 from fts.engines.threads import available_cpus
 from fts.errors import NonFiniteValueError
-from fts_calibration.statistics.histogram import EMPTY, Histogram, histogram_of
+from fts_calibration.statistics.histogram import EMPTY, Histogram, Workspace
 from fts_calibration.statistics.statistics import (
     Statistics,
     TensorRange,
     json_from_statistics,
     statistics_from_json,
 )
+from fts_calibration.statistics.tensor_counter import TensorCounter
 
 # Of watched tensors in memory at once. A 256 x 256 style net watches some 250 MB; a 2048 x 2048 one is done in parts.
 GROUP_LIMIT_BYTES = 512 * 2**20
 
+# Of fewer values the handover to threads takes longer than counting.
+LEAST_SHARED = 1 << 19
+
 Feed = Mapping[str, npt.NDArray[np.generic]]
-Bounds = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """One tensor of one sample.
-
-    Attributes:
-        histogram: Of all its values.
-        low: (C,) least value of each channel; empty where channels are not asked for.
-        high: (C,) greatest.
-    """
-
-    histogram: Histogram
-    low: npt.NDArray[np.float32]
-    high: npt.NDArray[np.float32]
-
-    def bounds(self) -> tuple[Bounds, Bounds]:
-        """Least and greatest value: (C,), or (1,) where channels are not asked for."""
-        if self.low.size:
-            return self.low, self.high
-        return np.array([self.histogram.low], np.float32), np.array([self.histogram.high], np.float32)
+Bounds = npt.NDArray[np.float64]
 
 
 class Collector:
@@ -88,52 +70,96 @@ class Collector:
         self._sessions = [
             open_session(_watching(model, group), weights=weights, what="the cleaned net") for group in self._groups
         ]
-        self._statistics = Statistics(ranges={}, samples=0)
+        self._counters = self._counters_behind(Statistics(ranges={}, samples=0))
+        self._samples = 0
+        self._spaces = [Workspace() for _ in range(available_cpus())]
+        self._pool = ThreadPoolExecutor(len(self._spaces))
+
+    @property
+    def samples(self) -> int:
+        """How many were run."""
+        return self._samples
 
     @property
     def statistics(self) -> Statistics:
         """Of the samples so far."""
-        return self._statistics
+        if not self._samples:
+            return Statistics(ranges={}, samples=0)
+        histograms = {name: counter.histogram for name, counter in sorted(self._counters.items())}
+        return Statistics(
+            ranges={name: _range(h) for name, h in histograms.items()},
+            samples=self._samples,
+            channel_ranges={
+                name: tuple(TensorRange(low=low, high=high) for low, high in self._counters[name].channels)
+                for name in sorted(self._channels & self._counters.keys())
+            },
+            histograms=histograms,
+        )
 
     def state(self) -> dict[str, Any]:
         """A JSON object to `resume` from."""
-        return json_from_statistics(self._statistics)
+        return json_from_statistics(self.statistics)
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on behind the samples that a state has seen."""
-        self._statistics = statistics_from_json(state)
+        seen = statistics_from_json(state)
+        self._counters = self._counters_behind(seen)
+        self._samples = seen.samples
 
-    def add(self, feed: Feed) -> tuple[list[Bounds], list[Bounds]]:
+    def add(self, feed: Feed) -> tuple[Bounds, Bounds]:
         """Run one sample.
 
         Returns:
-            Its least and its greatest values, tensor by tensor in the order asked for: (C,) where channels are, else (1,).
+            Its own least and greatest values, float64 (T,) in the order of the tensors asked for; inf and -inf where a
+            tensor has no element.
 
         Raises:
-            NonFiniteValueError: A tensor became NaN or infinite; names the first one in graph order.
+            NonFiniteValueError: A tensor became NaN or infinite; names the first one in graph order. The statistics of a
+                pass that ended so are of no use.
         """
-        found: dict[str, _Seen] = {}
-        with ThreadPoolExecutor(available_cpus()) as pool:
-            self._count(pool, {name: feed[name] for name in self._inputs}, found)
-            for group, session in zip(self._groups, self._sessions, strict=True):
-                outputs = dict(zip(session.output_names, session.run(dict(feed)), strict=True))
-                self._count(pool, {name: outputs[name] for name in group}, found)
-        self._statistics = _merged(self._statistics, found, self._channels)
-        bounds = [found[name].bounds() for name in self._tensors]
-        return [low for low, _ in bounds], [high for _, high in bounds]
+        bounds = self._count({name: feed[name] for name in self._inputs})
+        for group, session in zip(self._groups, self._sessions, strict=True):
+            outputs = dict(zip(session.output_names, session.run(dict(feed)), strict=True))
+            bounds |= self._count({name: outputs[name] for name in group})
+        self._samples += 1
+        low, high = np.array([bounds[name] for name in self._tensors], np.float64).reshape(-1, 2).T
+        return low, high
 
-    def _count(
-        self, pool: ThreadPoolExecutor, arrays: Mapping[str, npt.NDArray[np.generic]], found: dict[str, _Seen]
-    ) -> None:
-        waiting = {name: pool.submit(_seen, array, name in self._channels) for name, array in arrays.items()}
-        affected = [name for name, result in waiting.items() if isinstance(result.exception(), ValueError)]
+    def _counters_behind(self, seen: Statistics) -> dict[str, TensorCounter]:
+        return {
+            name: TensorCounter(
+                by_channel=name in self._channels,
+                seen=seen.histograms.get(name, EMPTY),
+                channels=[(r.low, r.high) for r in seen.channel_ranges.get(name, ())],
+            )
+            for name in self._tensors
+        }
+
+    def _count(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, tuple[float, float]]:
+        """Count one array of each tensor; which thread counts it leaves no trace."""
+        bounds: dict[str, tuple[float, float]] = {}
+        affected: list[str] = []
+
+        def count(names: Sequence[str], space: Workspace) -> None:
+            for name in names:
+                try:
+                    bounds[name] = self._counters[name].add(arrays[name], space)
+                except ValueError:
+                    affected.append(name)
+
+        if sum(array.size for array in arrays.values()) < LEAST_SHARED:
+            count(list(arrays), self._spaces[0])
+        else:
+            shares = _shares(arrays, len(self._spaces))
+            for done in [self._pool.submit(count, *pair) for pair in zip(shares, self._spaces, strict=False)]:
+                done.result()
         if affected:
             first = min(affected, key=self._order.index)
             raise NonFiniteValueError(
-                f"calibration sample {self._statistics.samples}: tensor {first!r} holds NaN or infinity in FP32; expected "
+                f"calibration sample {self._samples}: tensor {first!r} holds NaN or infinity in FP32; expected "
                 "finite values. The net overflows on this input: check --scale, --mean, --std and the data"
             )
-        found.update({name: result.result() for name, result in waiting.items()})
+        return bounds
 
 
 def collect_statistics(
@@ -144,7 +170,7 @@ def collect_statistics(
     *,
     weights: Mapping[str, npt.NDArray[np.generic]] | None = None,
     on_sample: Callable[[int], None] = lambda done: None,
-    on_bounds: Callable[[Sequence[Bounds], Sequence[Bounds]], None] = lambda low, high: None,
+    on_bounds: Callable[[Bounds, Bounds], None] = lambda low, high: None,
 ) -> Statistics:
     """Run the FP32 net over feeds; arguments and errors as `Collector`'s.
 
@@ -160,41 +186,19 @@ def collect_statistics(
     collector = Collector(model, tensors, channel_tensors, weights=weights)
     for feed in feeds:
         on_bounds(*collector.add(feed))
-        on_sample(collector.statistics.samples)
+        on_sample(collector.samples)
     return collector.statistics
 
 
-def _seen(array: npt.NDArray[np.generic], by_channel: bool) -> _Seen:
-    values = np.ascontiguousarray(array, np.float32)
-    nothing = np.zeros(0, np.float32)
-    histogram = histogram_of(values)
-    if not by_channel or values.ndim < 2 or not values.size:
-        return _Seen(histogram=histogram, low=nothing, high=nothing)
-    planes = values.reshape(*values.shape[:2], -1)
-    return _Seen(
-        histogram=histogram,
-        low=planes.min(axis=2).min(axis=0),
-        high=planes.max(axis=2).max(axis=0),
-    )
-
-
-def _merged(old: Statistics, found: Mapping[str, _Seen], channels: frozenset[str]) -> Statistics:
-    histograms = {name: old.histograms.get(name, EMPTY).merged(seen.histogram) for name, seen in sorted(found.items())}
-    channel_ranges = {}
-    for name in sorted(channels & found.keys()):
-        seen = found[name]
-        low, high = seen.low, seen.high
-        if name in old.channel_ranges:
-            before = np.array([(r.low, r.high) for r in old.channel_ranges[name]], np.float32).reshape(-1, 2)
-            low, high = np.minimum(low, before[:, 0]), np.maximum(high, before[:, 1])
-        pairs = zip(low.tolist(), high.tolist(), strict=True)
-        channel_ranges[name] = tuple(TensorRange(low=a, high=b) for a, b in pairs)
-    return Statistics(
-        ranges={name: _range(h) for name, h in histograms.items()},
-        samples=old.samples + 1,
-        channel_ranges=channel_ranges,
-        histograms=histograms,
-    )
+def _shares(arrays: Mapping[str, npt.NDArray[np.generic]], count: int) -> list[list[str]]:
+    """Names in at most `count` lists of about equal numbers of elements: the largest first, each to the shortest list."""
+    shares: list[list[str]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for name in sorted(arrays, key=lambda n: -arrays[n].size):
+        place = sizes.index(min(sizes))
+        shares[place].append(name)
+        sizes[place] += arrays[name].size
+    return [share for share in shares if share]
 
 
 def _range(histogram: Histogram) -> TensorRange:

@@ -7,6 +7,7 @@ parts gives, bit for bit, the histogram of the whole. Scaling by a power of two 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ HALF = 4096
 # Least width: 2^-e is a finite float32.
 LEAST_EXPONENT = -120
 # float32 counts of OpenCV are exact up to 2^24; this many values also stay in the cache.
-CHUNK = 1 << 16
+CHUNK = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,6 +123,84 @@ def histogram_from_json(data: dict[str, Any]) -> Histogram:
     )
 
 
+class Workspace:
+    """What counting needs beside the values, for one thread: allocated anew for each block it costs more than counting."""
+
+    def __init__(self) -> None:
+        self.bins = np.empty((1, CHUNK), np.float32)
+        self.places = np.empty((1, CHUNK), np.uint16)
+        self.flags = np.empty((1, CHUNK), np.bool_)
+
+
+class HistogramCounter:
+    """Counts values part by part, in bins as wide as the values so far need: the histogram of the whole at any time."""
+
+    def __init__(self, seen: Histogram = EMPTY) -> None:
+        """Go on behind what was seen."""
+        self._exponent = seen.exponent
+        self._counts = np.zeros(2 * HALF, np.int64)  # bins -HALF to HALF - 1
+        self._counts[HALF + seen.first : HALF + seen.first + len(seen.counts)] = seen.counts
+        self._zeros = seen.zeros
+        self._low, self._high = seen.low, seen.high
+
+    def add(self, values: npt.NDArray[np.float32], low: float, high: float, space: Workspace) -> None:
+        """Count values.
+
+        Args:
+            values: float32, finite, contiguous, of any shape; at most CHUNK.
+            low: The least of them.
+            high: The greatest.
+            space: Of the calling thread.
+
+        Raises:
+            ValueError: A bound is NaN or infinity.
+        """
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ValueError(f"values from {low} to {high}, expected finite ones")
+        reach = HALF * 2.0**self._exponent
+        if low < -reach or high >= reach:
+            self._widen(_exponent(low, high))
+        self._low, self._high = min(self._low, low), max(self._high, high)
+        row = values.reshape(1, -1)
+        bins, places, flags = space.bins[:, : row.size], space.places[:, : row.size], space.flags[:, : row.size]
+        if low <= 0 <= high:
+            self._zeros += int(np.count_nonzero(np.equal(row, 0, out=flags)))
+        np.multiply(row, np.float32(2.0**-self._exponent), out=bins)
+        if low >= 0:
+            np.copyto(places, bins, casting="unsafe")  # takes the floor
+            self._counts[HALF:] += _counted(places, HALF)
+            return
+        np.floor(bins, out=bins)
+        if self._exponent > 0:  # a tiny negative value times a factor below 1 may become 0: it is left of 0
+            np.copyto(bins, np.float32(-1), where=_tiny(row, bins, flags))
+        bins += np.float32(HALF)
+        np.copyto(places, bins, casting="unsafe")
+        self._counts += _counted(places, 2 * HALF)
+
+    @property
+    def histogram(self) -> Histogram:
+        """Of the values so far."""
+        used = np.flatnonzero(self._counts)
+        if not used.size:
+            return EMPTY
+        first, last = int(used[0]), int(used[-1])
+        return Histogram(
+            exponent=self._exponent,
+            first=first - HALF,
+            counts=self._counts[first : last + 1].copy(),
+            zeros=self._zeros,
+            low=self._low,
+            high=self._high,
+        )
+
+    def _widen(self, exponent: int) -> None:
+        shift = min(exponent - self._exponent, HALF.bit_length() - 1)  # by then one bin is left on either side of 0
+        sums = self._counts.reshape(-1, 2**shift).sum(axis=1)
+        self._counts[:] = 0
+        self._counts[HALF - len(sums) // 2 : HALF + len(sums) // 2] = sums
+        self._exponent = exponent
+
+
 def histogram_of(values: npt.NDArray[np.float32]) -> Histogram:
     """Count an array of any shape.
 
@@ -132,33 +211,25 @@ def histogram_of(values: npt.NDArray[np.float32]) -> Histogram:
         ValueError: It holds NaN or infinity.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
-    if not flat.size:
-        return EMPTY
-    low, high = float(flat.min()), float(flat.max())
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise ValueError(f"values from {low} to {high}, expected finite ones")
-    exponent = _exponent(low, high)
-    factor = np.float32(2.0**-exponent)
-    counts = np.zeros(2 * HALF, np.int64)
+    counter, space = HistogramCounter(), Workspace()
     for start in range(0, flat.size, CHUNK):
         chunk = flat[start : start + CHUNK]
-        bins = chunk * factor
-        np.floor(bins, out=bins)
-        if exponent > 0 and low < 0:  # a tiny negative value times a factor below 1 may become 0: it is left of 0
-            np.minimum(bins, np.float32(-1), where=chunk < 0, out=bins)
-        bins += np.float32(HALF)
-        places = bins.astype(np.uint16).reshape(1, -1)
-        counts += cv2.calcHist([places], [0], None, [2 * HALF], [0, 2 * HALF]).reshape(-1).astype(np.int64)
-    used = np.flatnonzero(counts)
-    first, last = int(used[0]), int(used[-1])
-    return Histogram(
-        exponent=exponent,
-        first=first - HALF,
-        counts=counts[first : last + 1],
-        zeros=int(flat.size - np.count_nonzero(flat)),
-        low=low,
-        high=high,
-    )
+        counter.add(chunk, float(chunk.min()), float(chunk.max()), space)
+    return counter.histogram
+
+
+def _tiny(
+    row: npt.NDArray[np.float32], bins: npt.NDArray[np.float32], flags: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Where a negative value has come to bin 0."""
+    np.equal(bins, 0, out=flags)
+    flags &= row < 0
+    return flags
+
+
+def _counted(places: npt.NDArray[np.uint16], bins: int) -> npt.NDArray[np.int64]:
+    """How often each of 0 to bins - 1 occurs in places (1, N)."""
+    return np.asarray(cv2.calcHist([places], [0], None, [bins], [0, bins]).reshape(-1), np.int64)
 
 
 def _exponent(low: float, high: float) -> int:

@@ -29,6 +29,14 @@ class InputMoments:
                 self._add(name, np.moveaxis(feed[name].astype(np.float64), axis, 0))
             yield feed
 
+    def state(self) -> dict[str, Any]:
+        """A JSON object to `resume` from; floats survive it exactly."""
+        return {name: sums.tolist() for name, sums in self._sums.items()}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on behind the feeds that a state has seen."""
+        self._sums = {name: np.array(sums, np.float64) for name, sums in state.items()}
+
     def _add(self, name: str, values: npt.NDArray[np.float64]) -> None:
         flat = values.reshape(values.shape[0], -1)
         new = np.stack([flat.sum(1), (flat**2).sum(1), np.full(len(flat), flat.shape[1]), flat.min(1), flat.max(1)])

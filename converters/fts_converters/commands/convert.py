@@ -32,6 +32,9 @@ exit codes: 0 done, 1 a defect of fts, 2 wrong input, 3 a condition was not met 
 NAME.below-budget.fts), 4 something is missing in the environment, 130 interrupted
 """
 
+# Value of --faces; a file of that name is ./detect.
+DETECT = "detect"
+
 # Flags of later versions: a clear answer now is better than "unrecognized arguments".
 LATER_FLAGS = {
     "--rungs": "several resolutions",
@@ -39,7 +42,6 @@ LATER_FLAGS = {
     "--prune": "pruning",
     "--pin": "user overrides of the plan",
     "--plan": "replaying a plan",
-    "--metric": "metrics of your own",
     "--jetpack": "NVIDIA targets",
     "--allow-fallback": "targets with fallbacks",
 }
@@ -67,8 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--holdout", metavar="PATH", help="data to verify on, instead of a quarter of --calib")
     parser.add_argument("--select", type=_count, metavar="N", help="use the N samples that cover --calib best")
     parser.add_argument(
-        "--faces", type=Path, metavar="boxes.json", help="faces of the calibration pictures: file name to a list of box, "
-        "landmarks, yaw_deg; for the audit of a face net"
+        "--faces", metavar="boxes.json|detect", help="faces of the calibration pictures: file name to a list of box, "
+        "landmarks, yaw_deg; or found by the extra `faces`; for the audit of a face net"
     )  # fmt: skip
     parser.add_argument("--golden", metavar="PATH", help="data for the golden tensors (default: synthetic pictures)")
 
@@ -95,6 +97,10 @@ def _parser() -> argparse.ArgumentParser:
         "--budget", action="append", default=[], metavar="B", help="psnr>=40, sqnr.mean>=25, ssim, cosine, top1>=99%%, "
         "iou>=95%%, nme<=0.02, age<=0.5, drop<=0.5%%, NAME:psnr>=40 for one output, none; may be repeated (psnr>=30 for "
         "pictures, sqnr>=20 for tensors)"
+    )  # fmt: skip
+    conditions.add_argument(
+        "--metric", metavar="package.module:function", help="a metric of your own: function(reference, test) of dicts from "
+        "output name to array, one sample, gives a number; judged by --budget 'metric>=0.9' or 'metric<=0.1'"
     )  # fmt: skip
     conditions.add_argument(
         "--min-int8", type=_share, default=0.5, metavar="S", help="least share of MACs in integer kernels, 0..1 (0.5)"
@@ -225,6 +231,7 @@ def _warnings_on_stderr() -> Iterator[None]:
 
 def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> ConvertRequest:
     from fts_calibration.metrics.budget import parse_budgets
+    from fts_calibration.metrics.user_metric import load_user_metric
     from fts_converters.request import ConvertRequest, PreprocessingFlags
 
     if "," in args.target:
@@ -234,7 +241,8 @@ def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> Convert
         target=args.target,
         calib=args.calib,
         holdout=args.holdout,
-        faces=args.faces,
+        faces=None if args.faces in (None, DETECT) else Path(args.faces),
+        detects_faces=args.faces == DETECT,
         select=args.select,
         golden=args.golden,
         output=_output(args.out, args.model, args.target),
@@ -243,7 +251,7 @@ def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> Convert
         preprocessing=PreprocessingFlags(
             color=args.color, scale=args.scale, mean=args.mean, std=args.std, layout=args.layout, fit=args.fit
         ),
-        budgets=parse_budgets(args.budget),
+        budgets=parse_budgets(args.budget, None if args.metric is None else load_user_metric(args.metric)),
         min_int8=args.min_int8,
         min_speedup=args.min_speedup,
         recover=args.recover,

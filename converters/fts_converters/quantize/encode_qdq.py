@@ -18,7 +18,7 @@ tensor: it is the identity, no optimizer of ONNX Runtime removes it, and the gro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -72,10 +72,12 @@ class Encoded:
     Attributes:
         model: The graph to build from and to run.
         notes: (node name, text) of weights whose scale had to be enlarged for their bias.
+        grids: Of the tensors that are quantized, by their name in the float graph.
     """
 
     model: onnx.ModelProto
     notes: tuple[tuple[str, str], ...]
+    grids: Mapping[str, QuantParams] = field(default_factory=dict)
 
 
 def encode_qdq(
@@ -165,7 +167,7 @@ class _Encoder:
         model.ir_version = self.index.model.ir_version
         model.producer_name = "fts"
         model.functions.extend(self.index.model.functions)
-        return Encoded(model=model, notes=tuple(self.notes))
+        return Encoded(model=model, notes=tuple(self.notes), grids=dict(self.grids))
 
     def _add_node(self, node: onnx.NodeProto) -> None:
         unit = self.members.get(node.name)

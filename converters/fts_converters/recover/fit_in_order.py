@@ -25,7 +25,7 @@ from fts_calibration.recovery.moments import Moments, MomentsSum
 from fts_calibration.recovery.weight_update import WeightUpdate
 from fts_converters.quantize.graph_index import GraphIndex
 from fts_converters.quantize.units import Unit
-from fts_converters.recover.net_walk import NetWalk
+from fts_converters.recover.net_walk import NetWalk, names_read
 
 Feed = Mapping[str, npt.NDArray[np.generic]]
 
@@ -67,7 +67,8 @@ def fit_in_order(
     Args:
         wanted: Units to fit.
         index: Of the float net.
-        encode: The quantized net under an update. Which nodes it has must not depend on what `fit` returns.
+        encode: The quantized net under an update; a unit that does not read DQ in it is left as it is. Which nodes it has
+            must not depend on what `fit` returns.
         feeds: The calibrate split.
         fit: Of a unit's moments and the update so far: what to change for this unit.
         start: The update to begin with.
@@ -82,9 +83,11 @@ def fit_in_order(
         floats, integers = (
             NetWalk(islice(feeds(), MOST_SAMPLES), Path(tempfile.mkdtemp(dir=folder))) for _ in range(2)
         )
-        for level in _levels(wanted, index):
+        for together in _levels(wanted, index):
             encoded = encode(update)
-            sources = {w.unit.name: integer_input(encoded, w.unit.name) for w in level}
+            found = {w.unit.name: integer_input(encoded, w.unit.name) for w in together}
+            sources = {name: source for name, source in found.items() if source is not None}
+            level = [w for w in together if w.unit.name in sources]
             sums = {w.unit.name: MomentsSum(with_products=w.with_products) for w in level}
             samples = zip(
                 integers.step(encoded, [s.integers for s in sources.values()], exact_u8s8=exact_u8s8),
@@ -114,23 +117,23 @@ class IntegerInput:
 
     def real(self, tensors: Feed) -> npt.NDArray[np.float32]:
         steps: npt.NDArray[np.float32] = tensors[self.integers].astype(np.float32) - np.float32(self.zero_point)
-        return steps * np.float32(self.scale)
+        return np.asarray(steps * np.float32(self.scale))
 
 
-def integer_input(encoded: onnx.ModelProto, name: str) -> IntegerInput:
-    """What the node `name` reads as data: integers, by itself or through DQ, that Q made of a float tensor."""
+def integer_input(encoded: onnx.ModelProto, name: str) -> IntegerInput | None:
+    """What the node `name` reads as data: integers, by itself or through DQ, on one grid; None where it has another form."""
     producers = {o: n for n in encoded.graph.node for o in n.output}
     constants = {t.name: t for t in encoded.graph.initializer}
-    node = next(n for n in encoded.graph.node if n.name == name)
+    node = next((n for n in encoded.graph.node if n.name == name), None)
+    if node is None:
+        return None
     read = node.input[0]
-    if node.op_type in READS_INTEGERS:
-        grid = producers[read]
-        while grid.op_type != "QuantizeLinear":  # an operator that moves integers
-            grid = producers[grid.input[0]]
-        integers = read
-    else:
-        grid = producers[read]
-        integers = grid.input[0]
+    grid = producers.get(read)
+    integers = read if node.op_type in READS_INTEGERS or grid is None else grid.input[0]
+    while grid is not None and node.op_type in READS_INTEGERS and grid.op_type != "QuantizeLinear":
+        grid = producers.get(grid.input[0])  # an operator that moves integers
+    if grid is None or grid.op_type not in ("QuantizeLinear", "DequantizeLinear"):
+        return None
     scale, zero_point = (numpy_helper.to_array(constants[i]).item() for i in grid.input[1:3])
     return IntegerInput(integers=integers, scale=scale, zero_point=zero_point)
 
@@ -141,7 +144,7 @@ def _levels(wanted: Sequence[FittedUnit], index: GraphIndex) -> list[list[Fitted
     depth: dict[str, int] = {}  # of a tensor: number of units in front of it, on the longest way
     levels: dict[int, list[FittedUnit]] = {}
     for node in index.model.graph.node:
-        before = max((depth.get(name, 0) for name in node.input), default=0)
+        before = max((depth.get(name, 0) for name in names_read(node)), default=0)
         if node.name in by_node:
             levels.setdefault(before, []).append(by_node[node.name])
             before += 1

@@ -16,6 +16,7 @@ from fts_calibration.metrics.budget import Score, worst
 from fts_calibration.recovery.weight_update import WeightUpdate
 from fts_converters.quantize.trials import Trials
 from fts_converters.recover.bias_correction import corrected_biases
+from fts_converters.recover.blocks import trained_blocks
 from fts_converters.recover.planned_net import PlannedNet
 from fts_converters.recover.rounding import fitted_roundings
 
@@ -80,13 +81,9 @@ def recover(
     for name in allowed:
         assert score is not None
         begin = time.monotonic()
-        skipped: list[tuple[str, str]] = []
         try:
-            candidate = _climbed(name, net, best, minutes, lambda unit, reason, told=skipped: told.append((unit, reason)))
-        except (
-            MissingDependencyError,
-            UnsupportedOpError,
-        ) as error:  # of the training rung: torch, or an op of the twin
+            candidate, skipped = _climbed(name, net, best, minutes)
+        except (MissingDependencyError, UnsupportedOpError) as error:  # training: no torch, or an operator it lacks
             on_warning("recovery-not-trained", str(error))
             continue
         after = worst(trials.scores(net.plan, update=candidate))
@@ -96,7 +93,7 @@ def recover(
             before=score,
             after=after,
             is_kept=after.margin > score.margin,
-            skipped=tuple(skipped),
+            skipped=skipped,
         )
         on_step(told(rung))
         rungs.append(rung)
@@ -117,12 +114,13 @@ def told(rung: Rung) -> str:
 
 
 def _climbed(
-    name: RecoverLevel, net: PlannedNet, best: WeightUpdate, minutes: float, on_skip: Callable[[str, str], None]
-) -> WeightUpdate:
+    name: RecoverLevel, net: PlannedNet, best: WeightUpdate, minutes: float
+) -> tuple[WeightUpdate, tuple[tuple[str, str], ...]]:
+    """The update of a rung, and the units that it could not do."""
     if name == "bias":
-        return corrected_biases(net, best)
+        return corrected_biases(net, best), ()
     if name == "rounding":
-        return fitted_roundings(net, best, on_skip)
-    from fts_converters.recover.blocks import trained_blocks  # torch: only where it is asked for
-
-    return trained_blocks(net, best, minutes=minutes)
+        skipped: list[tuple[str, str]] = []
+        update = fitted_roundings(net, best, lambda unit, reason: skipped.append((unit, reason)))
+        return update, tuple(skipped)
+    return trained_blocks(net, best, minutes=minutes), ()

@@ -99,7 +99,7 @@ class NetWalk:
             if position is None or position in found or model.graph.node[position].name in self._done:
                 continue
             found.add(position)
-            waiting += _read(model.graph.node[position])
+            waiting += names_read(model.graph.node[position])
         return [model.graph.node[i] for i in sorted(found)]
 
     def _put(self, arrays: Arrays, number: int) -> _Sample:
@@ -131,7 +131,7 @@ def _part(
     model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], before: Arrays, outputs: Sequence[str]
 ) -> onnx.ModelProto:
     """A model of some nodes that reads what is kept."""
-    read = {name for node in nodes for name in _read(node)}
+    read = {name for node in nodes for name in names_read(node)}
     part = onnx.ModelProto(ir_version=model.ir_version)
     part.opset_import.extend(model.opset_import)
     part.functions.extend(model.functions)
@@ -150,7 +150,7 @@ def _part(
 def _live(model: onnx.ModelProto, done: set[str], constant: set[str]) -> set[str]:
     """What nodes that have not run read of those that have, and of the inputs."""
     made = {i.name for i in model.graph.input} | {o for n in model.graph.node if n.name in done for o in n.output}
-    read = {name for n in model.graph.node if n.name not in done for name in _read(n)}
+    read = {name for n in model.graph.node if n.name not in done for name in names_read(n)}
     return (made & read) - constant
 
 
@@ -158,18 +158,18 @@ def _constant_tensors(model: onnx.ModelProto) -> set[str]:
     """Initializers and what is computed of them alone."""
     found = {t.name for t in model.graph.initializer}
     for node in model.graph.node:
-        if not node.op_type.startswith("Random") and _read(node) <= found:
+        if not node.op_type.startswith("Random") and names_read(node) <= found:
             found.update(node.output)
     return found
 
 
-def _read(node: onnx.NodeProto) -> set[str]:
+def names_read(node: onnx.NodeProto) -> set[str]:
     """Names that a node reads, those in its subgraphs too."""
     names = {name for name in node.input if name}
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             for inner in graph.node:
-                names |= _read(inner)
+                names |= names_read(inner)
             names.update(o.name for o in graph.output)
     return names
 

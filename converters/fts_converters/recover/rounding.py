@@ -26,8 +26,6 @@ from fts_converters.recover.planned_net import PlannedNet
 MOST_PRODUCTS = 5000
 # Rows for each product, so that H is well determined.
 ROWS_A_PRODUCT = 8
-# See `target_weights`.
-RIDGE = 0.1
 
 
 def fitted_roundings(net: PlannedNet, start: WeightUpdate, on_skip: Callable[[str, str], None]) -> WeightUpdate:
@@ -90,7 +88,8 @@ def _fitted(net: PlannedNet, fitted: FittedUnit, moments: Moments) -> WeightUpda
         inside = within_pairs(weight, unit.weight_axis, form.pair_sum_limit).astype(np.float32)
         return layer.matrix_from_weight(inside).astype(np.float64)
 
-    found = fit_weights(target_weights(own, xx, yx, RIDGE), xx, form.most, project)
+    target = target_weights(own, xx, yx, moments.count)
+    found = fit_weights(target, xx, moments.count, form.most, project)
     weight = found.integers * found.scales.astype(np.float64)[..., None]
     return WeightUpdate(
         weights={unit.weight: layer.weight_from_matrix(weight.astype(np.float32))},

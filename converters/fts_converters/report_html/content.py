@@ -115,6 +115,8 @@ def _command(target: str, provenance: Mapping[str, Any]) -> tuple[str, ...]:
         words += ["--shape", f"{name}={'x'.join(str(s) for s in shape)}"]
     if options.get("budget", "default") != "default":
         words += ["--budget", options["budget"]]
+    if "metric" in options:
+        words += ["--metric", str(options["metric"]["function"])]
     if "min_int8" in options:
         words += ["--min-int8", f"{options['min_int8']:g}"]
     return tuple(words)

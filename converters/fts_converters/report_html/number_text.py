@@ -5,6 +5,8 @@ from __future__ import annotations
 UNKNOWN = "–"
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 _DECIBEL = ("psnr", "sqnr")
+# Metrics that are neither an abbreviation in capitals nor written as they are typed.
+_NAMES = {"iou": "IoU", "top1": "top-1 agreement", "age": "age error", "drop": "drop"}
 
 
 def share_text(share: float | None) -> str:
@@ -43,19 +45,28 @@ def metric_text(metric: str, value: float | None) -> str:
         return "∞"
     if base in _DECIBEL:
         return f"{value:.2f}{_THIN}dB"
-    return f"{value:.2f}{_THIN}%" if base == "drop" else f"{value:.4f}"
+    if base == "drop":
+        return f"{value * 100:.2f}{_THIN}%"
+    if base == "age":
+        return f"{value:.3f}{_THIN}years"
+    return f"{value:.4f}" if abs(value) >= 0.1 or not value else f"{value:.4g}"
 
 
 def metric_name(metric: str) -> str:
     """`psnr.mean` as "PSNR mean"; short names are abbreviations, longer ones are words."""
     base, _, kind = metric.partition(".")
-    shown = base.upper() if len(base) <= 4 and base != "drop" else base
+    shown = _NAMES.get(base, base.upper() if len(base) <= 4 else base)
     return f"{shown} {kind}".strip()
 
 
 def budget_text(text: str) -> str:
     """`psnr>=40` as "psnr ≥ 40"; commands keep the form that can be typed."""
     return text.replace(">=", f"{_THIN}≥{_THIN}").replace("<=", f"{_THIN}≤{_THIN}")
+
+
+def clipped_text(share: float) -> str:
+    """0.00012 as "0.012 % clipped"; nothing as "none clipped"."""
+    return f"{share * 100:.2g}{_THIN}% clipped" if share else "none clipped"
 
 
 def signed_text(value: float) -> str:

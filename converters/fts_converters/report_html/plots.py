@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fts_converters.report_html.latency import PercentileRow
+from fts_converters.report_html.number_text import clipped_text, signed_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,9 +105,12 @@ def tensor_histogram(entry: Mapping[str, Any]) -> str:
     def draw(axes: Axes) -> None:
         # Square roots, because activations have a peak at zero that would flatten everything else.
         axes.stairs(np.sqrt(counts), np.linspace(low, high, counts.size + 1), fill=True, color=INTEGER, alpha=0.8)
-        for bound in clip:
+        left, right = min((low, *clip)), max((high, *clip))
+        for bound, end in zip(clip, (left, right), strict=False):
             axes.axvline(bound, color=FLOAT, linewidth=1.2)
-        axes.set_xlim(min((low, *clip)), max((high, *clip)))
+            if bound != end:  # values out there are put on the bound
+                axes.axvspan(bound, end, color=FLOAT, alpha=0.14, linewidth=0)
+        axes.set_xlim(left, right)
         axes.set_ylim(0, None)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
@@ -115,6 +119,19 @@ def tensor_histogram(entry: Mapping[str, Any]) -> str:
     bounds = f"; quantized from {clip[0]:.4g} to {clip[1]:.4g}" if clip else ""
     description = f"Histogram of {entry['tensor']}, {low:.4g} to {high:.4g}{bounds}"
     return _svg((270, 96), (0.04, 0.3, 0.92, 0.66), draw, description, font_px=10.5)
+
+
+def grid_text(entry: Mapping[str, Any]) -> str:
+    """What the grid holds and leaves out, one line; "" where the report does not say."""
+    if entry.get("grid") == "channel":
+        return "a grid for each channel"
+    clip = entry.get("clip")
+    if not clip:
+        return ""
+    held = f"holds {signed_text(clip[0])} to {signed_text(clip[1])}"
+    if "clipped" not in entry:
+        return held
+    return f"{held}; {clipped_text(entry['clipped'])}"
 
 
 def _svg(

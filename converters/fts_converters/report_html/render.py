@@ -20,6 +20,7 @@ from fts_converters.report_html.content import Content
 from fts_converters.report_html.latency import Latency, latency_from_profile
 from fts_converters.report_html.layers import decisions, layers_from_report
 from fts_converters.report_html.libraries import PIP_LINE, missing_libraries
+from fts_converters.report_html.quality import quality_from_report
 from fts_converters.report_html.sensitivity import Sensitivity, sensitivity_from_report
 from fts_converters.report_html.story import evidence_tag, tell
 
@@ -65,6 +66,7 @@ def render_report(content: Content) -> str:
         layers=layers,
         precisions=sorted({layer.precision for layer in layers}),
         decisions=decisions(layers),
+        quality=quality_from_report(report),
         sensitivity=sensitivity,
         calibration=calibration_from_report(report),
         latency=latency,
@@ -114,13 +116,13 @@ def _latency_plots(latency: Latency | None) -> tuple[Any, ...]:
     return tuple(_markup(latency_histogram(latency.ages_ms, rows, width)) for width in (760, 360))
 
 
-def _tensor_plots(entries: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str, Any], ...]:
-    """(tensor, tag, drawing)."""
+def _tensor_plots(entries: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str, Any, str], ...]:
+    """(tensor, tag, drawing, what its grid leaves out)."""
     if not entries:
         return ()
-    from fts_converters.report_html.plots import tensor_histogram
+    from fts_converters.report_html.plots import grid_text, tensor_histogram
 
-    return tuple((e["tensor"], e.get("tag", "measured"), _markup(tensor_histogram(e))) for e in entries)
+    return tuple((e["tensor"], e.get("tag", "measured"), _markup(tensor_histogram(e)), grid_text(e)) for e in entries)
 
 
 def _most_sensitive_first(

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fts_calibration.metrics.known_metrics import USER
 from fts_converters.report_html.content import Content
 from fts_converters.report_html.layers import Layer
 from fts_converters.report_html.number_text import budget_text, bytes_text, metric_name, metric_text, share_text
+from fts_converters.report_html.quality import interval_text, is_less_better
 from fts_converters.report_html.sensitivity import Sensitivity
 
 State = Literal["met", "missed", "none"]
@@ -104,10 +106,12 @@ def _figures(content: Content, layers: Sequence[Layer]) -> tuple[Figure, ...]:
     report, tag = content.report, evidence_tag(content.report)
     found = []
     if judged := [m for m in report["metrics"] if m.get("met") is False] or _judged(report):
-        worst = min(judged, key=lambda m: math.inf if m["min"] is None else m.get("value", m["min"]))
+        worst = min(judged, key=_distance)
         value = worst.get("value", worst["min"])
         budget = budget_text(worst.get("budget", report["budget"]["text"]))
         detail = f"output {worst['output']}, {worst['split']} split, n = {worst['n']}; wanted {budget}"
+        if worst.get("interval") is not None:
+            detail += f"; mean {metric_text(worst['metric'], worst['mean'])}, 95 % {interval_text(worst)}"
         found.append(
             Figure(
                 label=f"{metric_name(worst['metric'])} against FP32",
@@ -148,14 +152,21 @@ def _figures(content: Content, layers: Sequence[Layer]) -> tuple[Figure, ...]:
     return tuple(found)
 
 
+def _distance(metric: Mapping[str, Any]) -> float:
+    """From the budget, in the one unit that all metrics have; an older report has its values alone."""
+    if metric["min"] is None:
+        return math.inf
+    return float(metric.get("margin_db", metric.get("value", metric["min"])))
+
+
 def _obstacles(sensitivity: Sensitivity | None) -> tuple[str, ...]:
-    if sensitivity is None or sensitivity.threshold is None:
+    if sensitivity is None:
         return ()
-    wanted = metric_text(sensitivity.metric, sensitivity.threshold)
-    stuck = [row for row in sensitivity.rows if row.is_below and row.is_integer]
+    stuck = [row for row in sensitivity.rows if row.is_missed and row.is_integer]
     told = [
         f"{row.unit} ({row.op_type}, {share_text(row.share)} of the MACs) alone in INT8 leaves "
-        f"{metric_text(row.metric, row.value)} of the {wanted} wanted, and stays {row.decision}: {row.reason}"
+        f"{metric_text(row.metric, row.value)} of the {metric_text(row.metric, row.threshold)} wanted, and stays "
+        f"{row.decision}: {row.reason}"
         for row in stuck[:OBSTACLES_TOLD]
     ]
     if len(stuck) > OBSTACLES_TOLD:
@@ -165,7 +176,7 @@ def _obstacles(sensitivity: Sensitivity | None) -> tuple[str, ...]:
 
 def _advice(report: Mapping[str, Any], sensitivity: Sensitivity | None) -> tuple[Advice, ...]:
     found = []
-    stuck = [r for r in sensitivity.rows if r.is_below and r.is_integer] if sensitivity is not None else []
+    stuck = [r for r in sensitivity.rows if r.is_missed and r.is_integer] if sensitivity is not None else []
     if stuck:
         left = max(report["integer_mac_share"] - sum(r.share for r in stuck), 0.0)
         found.append(
@@ -177,13 +188,27 @@ def _advice(report: Mapping[str, Any], sensitivity: Sensitivity | None) -> tuple
         )
     low = [m for m in report["metrics"] if m.get("met") is False and m.get("value") is not None]
     if low:
-        worst = min(low, key=lambda m: m["value"])
-        bound = math.floor(worst["value"] * 10) / 10
+        worst = min(low, key=_distance)
+        relation = "<=" if is_less_better(worst) else ">="
+        is_one_of_many = worst["metric"] != USER and len({m["output"] for m in report["metrics"]}) > 1
+        named = f"{worst['output']}:" if is_one_of_many else ""
         found.append(
             Advice(
                 text="Or accept what the best attempt reaches, if the pictures below look right to you.",
-                command=f"--budget '{worst['metric']}>={bound:g}'",
+                command=f"--budget '{named}{worst['metric']}{relation}{_rounded_towards_worse(worst)}'",
                 tag=str(worst["tag"]),
             )
         )
     return tuple(found)
+
+
+def _rounded_towards_worse(metric: Mapping[str, Any]) -> str:
+    """The value as a budget that it holds: tenths of a decibel or of a percent, three digits of other units."""
+    value = float(metric["value"])
+    if metric["metric"] == "drop":
+        return f"{math.ceil(value * 1000) / 10:g}%"
+    if metric["metric"] in ("psnr", "sqnr"):
+        return f"{math.floor(value * 10) / 10:g}"
+    step = 10.0 ** (math.floor(math.log10(abs(value))) - 2) if value else 1.0
+    steps = math.ceil(value / step) if is_less_better(metric) else math.floor(value / step)
+    return f"{steps * step:.6g}"

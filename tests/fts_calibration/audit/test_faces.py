@@ -18,7 +18,7 @@ def look(faces: list[Face], seed: int = 1) -> Look:
 
 
 def ids(looks: list[Look]) -> set[str]:
-    return {f.id for f in check_faces(looks, True)}
+    return {f.id for f in check_faces(looks, "boxes.json")}
 
 
 @pytest.mark.parametrize(("nose_x", "least", "most"), [(50, 0, 0.1), (53, 5, 12), (60, 25, 60), (35, 25, 60)])
@@ -56,10 +56,21 @@ def test_boxes_outside_of_the_picture_are_measured_as_far_as_they_are_in_it() ->
 
 
 def test_without_boxes_it_is_said_that_faces_were_not_checked() -> None:
-    (finding,) = check_faces([look([])], False)
+    (finding,) = check_faces([look([])], "not known")
     assert (finding.id, finding.severity) == ("faces-not-checked", "note")
 
 
 def test_boxes_for_other_files_are_a_warning() -> None:
-    (finding,) = check_faces([look([])], True)
+    (finding,) = check_faces([look([])], "boxes.json")
     assert (finding.id, finding.severity) == ("faces-not-checked", "warning")
+
+
+def test_of_found_faces_it_is_said_that_covers_were_not_checked() -> None:
+    (note,) = check_faces([look([Face(box_xywh=BOX)])], "detector")
+    assert (note.id, note.severity) == ("faces-covered-not-checked", "note")
+
+
+def test_a_detector_that_finds_nothing_is_a_warning() -> None:
+    (finding,) = check_faces([look([])], "detector")
+    assert (finding.id, finding.severity) == ("faces-not-checked", "warning")
+    assert "--faces detect" in finding.fix

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ def parts_of(samples: np.ndarray) -> PartRanges:
     """samples (n, TENSORS): each sample's tensors reach from 0 to its number."""
     parts = PartRanges()
     for sample in samples:
-        parts.add([np.zeros(1, np.float32)] * len(sample), [np.array([v], np.float32) for v in sample])
+        parts.add(np.zeros(len(sample)), sample)
     return parts
 
 
@@ -50,8 +52,7 @@ def test_fewer_samples_than_parts_cannot_be_judged_and_that_is_said() -> None:
 def test_tensors_that_never_change_and_empty_ones_are_left_out() -> None:
     parts = PartRanges()
     for value in range(1, 17):
-        low = [np.zeros(1, np.float32), np.full(1, 3, np.float32), np.zeros(0, np.float32)]
-        parts.add(low, [np.full(1, value, np.float32), np.full(1, 3, np.float32), np.zeros(0, np.float32)])
+        parts.add(np.array([0.0, 3.0, np.inf]), np.array([value, 3.0, -np.inf]))
     assert len(parts.to_json()["errors"]) == 1
 
 
@@ -59,3 +60,13 @@ def test_tensors_that_never_change_and_empty_ones_are_left_out() -> None:
 def test_memory_does_not_grow_with_the_samples(count: int) -> None:
     parts = parts_of(np.random.default_rng(3).random((count, TENSORS)))
     assert sum(part.nbytes for part in parts._parts.values()) == PARTS * 2 * TENSORS * 8
+
+
+@pytest.mark.parametrize("cut", [0, 3, PARTS, 13])
+def test_goes_on_from_a_state_as_if_it_had_never_stopped(cut: int) -> None:
+    samples = np.random.default_rng(2).normal(size=(20, TENSORS))
+    first, second = parts_of(samples[:cut]), PartRanges()
+    second.resume(json.loads(json.dumps(first.state())))
+    for sample in samples[cut:]:
+        second.add(np.zeros(TENSORS), sample)
+    assert second.to_json() == parts_of(samples).to_json()

@@ -24,6 +24,7 @@ from fts_calibration.metrics.budget import (
 )
 from fts_calibration.metrics.output_meaning import OutputMeaning
 from fts_calibration.metrics.student_t import student_t
+from fts_calibration.metrics.user_metric import UserMetric
 
 
 def budget(text: str) -> Budget:
@@ -114,6 +115,57 @@ def test_names_of_outputs_may_hold_colons_and_commas():
     assert list(asked.named) == ["onnx::Mul_5", "a,b", "c,d"]
 
 
+USER = UserMetric(reference="my.metrics:far", sha256="0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("text", "statistic", "relation", "threshold"),
+    [
+        ("metric>=0.9", "plain", ">=", 0.9),
+        ("metric.max<=5%", "max", "<=", 0.05),
+        ("metric.mean>=-3", "mean", ">=", -3.0),
+    ],
+)
+def test_the_users_metric_is_judged_either_way(text, statistic, relation, threshold):
+    asked = parse_budgets([text, "y:psnr>=40"], USER)
+    assert asked.whole == Budget(
+        metric="metric", statistic=statistic, relation=relation, threshold=threshold, user=USER
+    )
+    assert list(asked.named) == ["y"]
+    assert parse_budget(str(asked.whole)) == replace(asked.whole, user=None)
+    assert asked.whole.is_less_better == (relation == "<=")
+    assert asked.whole.measured_by()["user"] == {"function": "my.metrics:far", "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("texts", "user", "says"),
+    [
+        (["metric>=0.9"], None, "metric is the function of --metric package.module:function, which is not given"),
+        (["psnr>=30"], USER, "--metric my.metrics:far: expected a condition for it, as --budget 'metric>=0.9'"),
+        ([], USER, "expected a condition for it"),
+        (["none"], USER, "expected a condition for it"),
+        (["none,metric>=0.9"], USER, "nothing is judged then"),
+        (["y:metric>=0.9"], USER, "sees all outputs at once, expected no name: metric>=0.9"),
+        (["metric>=0.9,metric<=1"], USER, "metric is given twice"),
+        (["metric.max>=0.9"], USER, ".max is the best sample of metric"),
+    ],
+)
+def test_refuses_what_does_not_go_with_the_users_metric(texts, user, says):
+    with pytest.raises(UsageError) as caught:
+        parse_budgets(texts, user)
+    assert says in str(caught.value)
+
+
+def test_margins_of_the_users_metric_are_told_from_what_fp32_itself_gets():
+    condition = Budget(metric="metric", statistic="mean", threshold=80.0, relation=">=", user=USER, best=100.0)
+    assert condition.margin_of(98.0) == pytest.approx(20.0)
+    assert condition.margin_of(0.0) == pytest.approx(-20 * math.log10(5))
+    assert condition.margin_of(80.0) == 0.0
+    error = Budget(metric="metric", statistic="mean", threshold=0.2, relation="<=", user=USER, best=0.0)
+    assert error.margin_of(2.0) == pytest.approx(-20.0)
+    assert error.margin_of(0.0) > 100
+
+
 def test_nothing_asked_and_none_are_different():
     assert (parse_budgets([]).every, parse_budgets([]).is_none, parse_budgets([]).text) == (None, False, "")
     assert parse_budgets(["none"]).is_none
@@ -144,7 +196,7 @@ def test_default_budgets():
     assert str(default_budget("image")) == "psnr>=30"
     assert str(default_budget("tensor")) == "sqnr>=20"
     assert str(usual_budget("nme")) == "nme<=0.02"
-    assert str(usual_budget("drop")) == "drop<=0.005"
+    assert str(usual_budget("drop")) == "drop<=0.5%"
 
 
 def test_plain_is_the_worst_below_20_samples_and_a_bound_from_20_on():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fts_calibration.metrics.budget import Score, parse_budget
+from fts_calibration.metrics.budget import Budget, Score, parse_budget
 from fts_calibration.metrics.used_share import used_share
+from fts_calibration.metrics.user_metric import UserMetric
 
 
 def score(text: str, *values: float, noise: tuple[float, ...] = ()) -> Score:
@@ -48,3 +49,21 @@ def test_causes_that_a_rate_cannot_tell_apart_are_told_by_their_noise():
 def test_a_metric_that_tells_causes_apart_is_asked_itself():
     whole = score("nme<=0.02", 0.04, noise=(0.5,))
     assert used_share(score("nme<=0.02", 0.01, noise=(0.4,)), whole) == pytest.approx(0.25)
+
+
+def test_noise_decides_for_a_users_metric_only_where_it_says_nothing():
+    condition = Budget(
+        metric="metric",
+        statistic="mean",
+        threshold=0.5,
+        relation=">=",
+        best=1.0,
+        user=UserMetric(reference="m:f", sha256="0"),
+    )
+
+    def scored(value: float, noise: float) -> Score:
+        return Score(output="all outputs", budget=condition, values=(value,), noise=(noise,))
+
+    whole = scored(0.0, 0.04)
+    assert used_share(scored(1.0, 0.03), whole) > used_share(scored(1.0, 0.01), whole) > 0.0
+    assert used_share(scored(0.9, 0.01), whole) > used_share(scored(1.0, 0.03), whole)

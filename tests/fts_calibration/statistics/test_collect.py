@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -9,7 +11,7 @@ from onnx import numpy_helper, parser
 
 from fts.engines.onnxruntime_session import open_session
 from fts.errors import NonFiniteValueError
-from fts_calibration.statistics.collect import collect_statistics
+from fts_calibration.statistics.collect import Collector, collect_statistics
 from fts_calibration.statistics.statistics import Statistics, TensorRange, json_from_statistics, statistics_from_json
 
 TEXT = "g (float[1,3,8,8] x) => (float[1,8,6,6] y, float[1,8,6,6] r) { y = Conv(x,w) r = Relu(y) }"
@@ -117,3 +119,25 @@ def test_no_sample_gives_no_range():
 def test_survives_json_exactly():
     found = collect_statistics(net(), samples(2), ("x", "y"), ["y"])
     assert statistics_from_json(json_from_statistics(found)) == found
+
+
+@pytest.mark.parametrize("cut", [0, 1, 4, 6])
+def test_goes_on_from_a_state_as_if_it_had_never_stopped(cut):
+    model = net()
+    feeds = [{"x": f["x"] * np.float32(2.0 ** (i % 4))} for i, f in enumerate(samples(6))]  # bins widen on the way
+    whole, first, second = (Collector(model, ("x", "y", "r"), ["y"]) for _ in range(3))
+    bounds = [whole.add(feed) for feed in feeds]
+    for feed in feeds[:cut]:
+        first.add(feed)
+    second.resume(json.loads(json.dumps(first.state())))
+    assert second.samples == cut
+    assert [[b.tolist() for b in second.add(f)] for f in feeds[cut:]] == [[b.tolist() for b in p] for p in bounds[cut:]]
+    assert second.statistics == whole.statistics
+
+
+def test_tensors_above_the_limit_are_watched_in_parts():
+    parts = Collector(net(), ("x", "y", "r"), ["y"], group_limit_bytes=1)
+    whole = Collector(net(), ("x", "y", "r"), ["y"])
+    for feed in samples(3):
+        assert [b.tolist() for b in parts.add(feed)] == [b.tolist() for b in whole.add(feed)]
+    assert parts.statistics == whole.statistics

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fts_calibration.statistics.histogram import EMPTY, HALF, Histogram, histogram_from_json, histogram_of
+from fts_calibration.statistics.histogram import (
+    EMPTY,
+    HALF,
+    Histogram,
+    HistogramCounter,
+    Workspace,
+    histogram_from_json,
+    histogram_of,
+)
 
 ARRAYS = st.builds(
     lambda seed, size, power, shift: (np.random.default_rng(seed).normal(size=size) * 2.0**power + shift).astype(np.float32),
@@ -106,3 +114,27 @@ def test_more_values_than_a_chunk() -> None:
     values = np.random.default_rng(0).normal(size=(3, 100_000)).astype(np.float32)
     found = histogram_of(values)
     assert found.counts.tolist() == counted_by_hand(values, found).tolist()
+
+
+@given(parts=st.lists(ARRAYS, min_size=1, max_size=5), cut=st.integers(0, 5))
+@settings(max_examples=200, deadline=None)
+def test_counting_part_by_part_is_counting_the_whole_and_goes_on_from_a_histogram(
+    parts: list[np.ndarray], cut: int
+) -> None:
+    """Bins widen as larger values come; a counter that starts from what another one saw goes on as that one would."""
+    counter, space = HistogramCounter(), Workspace()
+    for number, part in enumerate(p for p in parts if p.size):
+        if number == cut:
+            counter = HistogramCounter(counter.histogram)
+        counter.add(part, float(part.min()), float(part.max()), space)
+    assert counter.histogram == histogram_of(np.concatenate(parts))
+
+
+@pytest.mark.parametrize("small", [1e-44, -1e-44, 1e-3, -1e-3])
+def test_bins_widen_as_far_as_float32_reaches(small: float) -> None:
+    counter, space = HistogramCounter(), Workspace()
+    values = np.array([small, 0.0, 3e38, -2.0], np.float32)
+    for value in values:
+        counter.add(value.reshape(1), float(value), float(value), space)
+    assert counter.histogram == histogram_of(values)
+    assert counter.histogram.counts.tolist() == counted_by_hand(values, counter.histogram).tolist()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -25,3 +27,15 @@ def test_feeds_pass_unchanged_and_other_inputs_are_not_watched():
     moments = InputMoments({"x": 1})
     assert list(moments.tap(feeds)) == feeds
     assert set(moments.to_json()) == {"x"}
+
+
+@pytest.mark.parametrize("cut", [0, 2, 5])
+def test_goes_on_from_a_state_as_if_it_had_never_stopped(cut):
+    rng = np.random.default_rng(1)
+    feeds = [{"x": rng.normal(size=(1, 3, 5, 4)).astype(np.float32)} for _ in range(5)]
+    whole, first, second = (InputMoments({"x": 1}) for _ in range(3))
+    list(whole.tap(feeds))
+    list(first.tap(feeds[:cut]))
+    second.resume(json.loads(json.dumps(first.state())))
+    list(second.tap(feeds[cut:]))
+    assert second.to_json() == whole.to_json()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.fts_converters.quantize.measured_nets import branches_net
 
-from fts_calibration.metrics.budget import Budget, Score, parse_budget
+from fts_calibration.metrics.budget import ALL_OUTPUTS, Budget, Score, parse_budget, parse_budgets
+from fts_calibration.metrics.user_metric import load_user_metric
 from fts_calibration.recovery.weight_update import WeightUpdate
 from fts_converters.cache import StageCache
 from fts_converters.quantize.levels import plan_alone
@@ -66,11 +68,11 @@ class Case:
         return WeightUpdate(weights=weights, biases={"deep": np.linspace(-0.3, 0.3, 6, dtype=np.float32)})
 
 
-def assert_same(found: tuple[Score, ...], expected: tuple[Score, ...]) -> None:
+def assert_same(found: tuple[Score, ...], expected: tuple[Score, ...], values: float = SAME) -> None:
     assert [s.output for s in found] == [s.output for s in expected]
     for score, known in zip(found, expected, strict=True):
         assert score.budget == known.budget
-        assert score.values == pytest.approx(known.values, rel=SAME)
+        assert score.values == pytest.approx(known.values, rel=values)
         assert score.noise == pytest.approx(known.noise, rel=1e-4)
 
 
@@ -123,6 +125,23 @@ def test_another_threshold_reads_what_was_measured_and_another_metric_does_not(b
         pytest.raises(TypeError),
     ):
         case.measured(trials, case.units, "int8")
+
+
+def test_a_metric_of_the_users_own_sees_all_outputs(bench, tmp_path, monkeypatch) -> None:
+    text = "import numpy as np\n\ndef error(reference, test):\n    assert sorted(reference) == sorted(test) == ['y', 'z']\n"
+    text += "    return float(np.abs(test['y'] - reference['y']).max() + np.abs(test['z'] - reference['z']).max())\n"
+    (tmp_path / "of_ours.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fts_calibration.sensitivity.exhaustive.usual_processes", lambda parts: 2)
+    asked = parse_budgets(["metric<=0.5"], load_user_metric("of_ours:error")).whole
+    case = Case(bench, "any")
+    with open_trials(case.trials(budgets={ALL_OUTPUTS: replace(asked, best=0.0)})) as trials:
+        table = case.measured(trials, case.units, "int8")
+        for unit in case.units:
+            assert_same(table.scores[unit], trials.scores(case.plan(unit, "int8")), values=1e-4)
+        pilot = case.measured(trials, case.units, "int8", "fast")
+    assert pilot.scores["left"] == table.scores["left"]
+    assert all(len(s.noise) == 4 and all(n > 0 for n in s.noise) for (s,) in table.scores.values())
 
 
 def test_each_unit_is_told_with_its_level(bench) -> None:

@@ -150,3 +150,56 @@ def test_a_met_budget_is_not_given_up_for_a_step_that_brings_little(chain):
 def test_shares_of_the_macs_are_told(chain):
     result, _ = search(chain, Table({"a": 30, "b": 1, "c": 1, "d": 1}))
     assert {loss.unit: loss.mac_share for loss in result.losses} == {"a": 1 / 8, "b": 1 / 8, "c": 1 / 8, "d": 5 / 8}
+
+
+@dataclass
+class Labels:
+    """A label flips above 6 parts of noise: by all units together, by none alone."""
+
+    noise: dict[str, float]
+
+    def scores(self, plan):
+        total = sum(self.noise[n.name] for n in plan.nodes if n.precision == "int8")
+        agrees = float(total <= 6)
+        return (Score(output="y", budget=parse_budget("top1>=0.99"), values=(agrees, 1.0), noise=(total, total)),)
+
+
+def test_units_that_a_rate_cannot_tell_apart_go_by_their_noise(chain):
+    result, _ = search(chain, Labels({"a": 1, "b": 5, "c": 3, "d": 1}))
+    assert [loss.score.value for loss in result.losses] == [1.0] * 4
+    assert result.is_met
+    assert in_float(result) == {"b"}
+
+
+@dataclass
+class Points:
+    """Errors add up as powers; less is better."""
+
+    errors: dict[str, float]
+
+    def scores(self, plan):
+        total = sum(self.errors[n.name] ** 2 for n in plan.nodes if n.precision == "int8") ** 0.5
+        return (Score(output="y", budget=parse_budget("nme<=0.05"), values=(total,)),)
+
+
+def test_where_less_is_better_the_greatest_error_goes_first(chain):
+    result, _ = search(chain, Points({"a": 0.02, "b": 0.09, "c": 0.04, "d": 0.01}))
+    assert [loss.unit for loss in result.losses] == ["b", "c", "a", "d"]
+    assert result.is_met
+    assert in_float(result) == {"b"}
+    assert all(t.score.value <= 0.05 for t in result.front if t.score.margin >= 0)
+
+
+def test_the_reserve_of_an_error_lies_below_its_budget(chain):
+    """The worst of two samples holds by less than their deviation: one more unit is given up."""
+
+    class Uneven(Points):
+        def scores(self, plan):
+            (score,) = super().scores(plan)
+            return (Score(output="y", budget=score.budget, values=(score.values[0], score.values[0] / 2)),)
+
+    result, _ = search(chain, Uneven({"a": 0.01, "b": 0.03, "c": 0.035, "d": 0.01}))
+    assert result.is_met
+    worst, other = result.scores[0].values
+    assert worst + (worst - other) / 2**0.5 <= 0.05  # the deviation of two values
+    assert in_float(result) == {"c"}

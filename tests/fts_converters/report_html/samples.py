@@ -98,7 +98,7 @@ def large_report(layers: int = 300, *, histograms_of: int | None = None) -> dict
         ranges.append({"tensor": f"{name}_output_0", "low": -float(i % 11), "high": float(3 ** (i % 7))})
         histograms.append(
             {"tensor": f"{name}_output_0", "unit": unit, "low": -50.0, "high": 50.0, "counts": counts.tolist(),
-             "clip": [-40.0, 41.5], "tag": "measured"}
+             "clip": [-40.0, 41.5], "clipped": 0.0012, "grid": "tensor", "tag": "measured"}
         )  # fmt: skip
         decision = "float" if kept else "int8: in float, less than 50% of the MACs would be INT8"
         sensitivity.append(

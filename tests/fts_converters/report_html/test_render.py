@@ -115,7 +115,39 @@ def test_sizes_stand_in_the_headline_only_when_known(parsed):
 
 
 def test_equal_outputs_have_an_infinite_metric(parsed):
-    assert "y verify PSNR ∞ ∞ 5" in parsed(samples.report(metrics=[samples.metric(value=None)])).text
+    assert "y verify PSNR ∞ ∞ – 5" in parsed(samples.report(metrics=[samples.metric(value=None)])).text
+
+
+def test_the_mean_has_its_interval_and_an_error_its_greatest_sample(parsed):
+    text = parsed(samples.report()).text
+    assert "y verify PSNR 41.25 dB 43.25 dB 42.25 dB to 44.25 dB 5 psnr ≥ 30 met" in text
+    error = samples.metric(
+        output="points", metric="nme", budget="nme<=0.02", min=0.004, mean=0.01, max=0.0181, value=0.0181,
+        interval=[0.006, 0.014], met=True, margin_db=0.87,
+    )  # fmt: skip
+    text = parsed(samples.report(metrics=[samples.metric(), error])).text
+    assert "points verify NME 0.0181 0.01 0.006 to 0.014 5 nme ≤ 0.02 met" in text
+    assert "NME against FP32 0.0181 measured" in text  # 0.87 dB left; of the other, 11
+
+
+def test_a_missed_error_is_told_with_a_budget_that_it_holds(parsed):
+    error = samples.metric(
+        output="points", metric="nme", budget="nme<=0.02", min=0.004, mean=0.01, max=0.03456, value=0.03456, met=False,
+        margin_db=-4.75,
+    )  # fmt: skip
+    budget = {"text": "nme<=0.02", "met": False, "items": [{"failure": "missed"}]}
+    assert (
+        "--budget 'points:nme<=0.0346'" in parsed(samples.report(metrics=[samples.metric(), error], budget=budget)).text
+    )
+
+
+def test_histograms_say_what_is_clipped(parsed):
+    report = samples.large_report(2)
+    report["histograms"][1] = {k: v for k, v in report["histograms"][1].items() if k not in ("clip", "clipped")}
+    report["histograms"][1]["grid"] = "channel"
+    text = parsed(report).text
+    assert "holds −40 to 41.5; 0.12 % clipped" in text
+    assert "a grid for each channel" in text
 
 
 def test_a_report_of_an_older_fts_without_ranges_and_metrics_renders(parsed):
@@ -123,7 +155,7 @@ def test_a_report_of_an_older_fts_without_ranges_and_metrics_renders(parsed):
     del report["calibration"]["ranges"], report["sensitivity"], report["kernels"], report["histograms"]
     text = parsed(report).text
     assert "Nothing was scored" in text
-    assert "Smallest and largest value" not in text
+    assert "grid has to cover" not in text
 
 
 def test_histograms_are_drawn_for_the_most_sensitive_and_the_rest_is_told(page, monkeypatch):
