@@ -24,6 +24,7 @@ from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.plan import Plan
 from fts_calibration.dataset.calibration_set import Split
 from fts_calibration.metrics.budget import Budget, worst
+from fts_converters.all_photos import with_all_photos
 from fts_converters.audit_data import findings_after_encoding, warn_of_findings
 from fts_converters.cache import StageCache, cache_folder
 from fts_converters.calibration_histograms import calibration_histograms
@@ -181,13 +182,15 @@ def _search(
         plan = plan_given(given, profile, dialect)
         return prepared, SearchResult(plan=plan, scores=scores, is_met=is_met, losses=(), tried=1)
     fine = _needs_finer_forms(prepared, profile, dialect, trials_of(prepared))
-    other = equalized(prepared, profile, dialect)
+    prepared = _with_best_ranges(prepared, profile, dialect, trials_of, progress, fine=fine)
+    other = equalized(replace(prepared, statistics=prepared.seen or prepared.statistics), profile, dialect)
     if other is not None:
+        progress.step("the same with channels equalized:")
+        other = _with_best_ranges(other, profile, dialect, trials_of, progress, fine=fine)
         margins = [_margin(net, profile, dialect, trials_of(net), fine=fine) for net in (prepared, other)]
         is_better = margins[1] > margins[0]
         prepared = other if is_better else prepared
         progress.step(f"channels equalized: {'kept' if is_better else 'not kept'}, {margins[1] - margins[0]:+.3g}")
-    prepared = _with_best_ranges(prepared, profile, dialect, trials_of, progress, fine=fine)
     planned = _whole(prepared, profile, dialect, fine=False)
     prepared = recovered(request, prepared, planned, dialect, trials_of(prepared), warnings, progress)
     with open_trials(trials_of(prepared)) as trials:
@@ -203,7 +206,8 @@ def _search(
             min_int8=request.min_int8,
             on_step=progress.step,
         )
-    return recovered_again(request, prepared, planned, found, dialect, trials_of(prepared), progress)
+    prepared, found = recovered_again(request, prepared, planned, found, dialect, trials_of(prepared), progress)
+    return with_all_photos(prepared, found, dialect, trials_of, progress)
 
 
 def _with_best_ranges(
@@ -230,7 +234,7 @@ def _with_best_ranges(
         headroom, statistics = choose_headroom(
             statistics, lambda candidate: worst(trials.scores(rounded, candidate)), progress.step
         )
-    return replace(net, statistics=statistics, calibrator=name, headroom=headroom)
+    return replace(net, statistics=statistics, seen=net.statistics, calibrator=name, headroom=headroom)
 
 
 def _needs_finer_forms(net: Prepared, profile: DeviceProfile, dialect: Dialect, trials: Trials) -> bool:

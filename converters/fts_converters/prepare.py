@@ -76,6 +76,7 @@ class Prepared:
     is_equalized: bool = False
     calibrator: str = "min-max"
     headroom: float = 1.0
+    seen: Statistics | None = None
     update: WeightUpdate = WeightUpdate.NONE
     rungs: tuple[Rung, ...] = ()
 

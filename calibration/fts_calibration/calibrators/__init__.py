@@ -14,6 +14,7 @@ from fts_calibration.calibrators.entropy import least_divergence
 from fts_calibration.calibrators.min_max import min_max
 from fts_calibration.calibrators.percentile import percentile
 from fts_calibration.calibrators.squared_error import least_squared_error
+from fts_calibration.calibrators.wide import wide
 from fts_calibration.statistics.histogram import Histogram
 from fts_calibration.statistics.statistics import Statistics, TensorRange
 
@@ -21,6 +22,9 @@ Calibrator = Callable[[Histogram, Scheme], TensorRange]
 
 CALIBRATORS: Mapping[str, Calibrator] = {
     "min-max": min_max,
+    "min-max times 1.25": partial(wide, factor=1.25),
+    "min-max times 1.5": partial(wide, factor=1.5),
+    "min-max times 2": partial(wide, factor=2.0),
     "percentile 99.999": partial(percentile, share=0.99999),
     "percentile 99.99": partial(percentile, share=0.9999),
     "percentile 99.9": partial(percentile, share=0.999),

@@ -34,6 +34,31 @@ class Statistics:
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
 
 
+def merged_statistics(one: Statistics, other: Statistics) -> Statistics:
+    """Statistics of the samples of both, of the same tensors; exact, as if one pass had seen all.
+
+    A tensor whose values only one of them counted has its bounds merged, and no histogram.
+    """
+    histograms = {
+        name: histogram.merged(other.histograms[name])
+        for name, histogram in one.histograms.items()
+        if name in other.histograms
+    }
+    return Statistics(
+        ranges={name: _union(seen, other.ranges[name]) for name, seen in one.ranges.items()},
+        samples=one.samples + other.samples,
+        channel_ranges={
+            name: tuple(_union(a, b) for a, b in zip(rows, other.channel_ranges[name], strict=True))
+            for name, rows in one.channel_ranges.items()
+        },
+        histograms=histograms,
+    )
+
+
+def _union(a: TensorRange, b: TensorRange) -> TensorRange:
+    return TensorRange(low=min(a.low, b.low), high=max(a.high, b.high))
+
+
 def json_from_statistics(statistics: Statistics) -> dict[str, Any]:
     """A JSON object; floats survive it exactly."""
     return {

@@ -150,6 +150,7 @@ def test_a_report_with_every_field_is_valid_and_each_missing_one_is_noticed():
         "sensitivity": [],
         "pareto": [],
         "sensitivity_method": None,
+        "recovery": [],
         "warnings": [{"id": "default-color", "text": "color was not given: rgb"}],
         "budget": {"text": "psnr>=30", "met": True, "items": []},
         "integer_mac_share": 0.97,

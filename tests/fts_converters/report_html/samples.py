@@ -73,6 +73,7 @@ def report(**more: Any) -> dict[str, Any]:
         "sensitivity_method": None,
         "histograms": [],
         "pareto": [],
+        "recovery": [],
         "given_scales": {"activations": 0, "constants": 0},
         "warnings": [{"id": "default-color", "text": "color was not given: rgb assumed"}],
         **more,
