@@ -40,6 +40,7 @@ from fts_converters.progress import Progress
 from fts_converters.quantize.choose_calibrator import choose_calibrator
 from fts_converters.quantize.choose_headroom import choose_headroom
 from fts_converters.quantize.encode_qdq import Encoded, encode_qdq
+from fts_converters.quantize.measure_units import units_measure
 from fts_converters.quantize.plan_nodes import plan_nodes
 from fts_converters.quantize.search_budget import SearchResult, TriedPlan, UnitLoss, search_budget
 from fts_converters.quantize.trials import Trials, open_trials
@@ -199,6 +200,9 @@ def _search(
             profile,
             dialect,
             trials,
+            measure=units_measure(
+                request.sensitivity, prepared.index, prepared.candidates, profile, dialect, trials, progress.step
+            ),
             min_int8=request.min_int8,
             on_step=progress.step,
         )
@@ -336,6 +340,7 @@ def _verify_and_pack(
             front=found.front,
             histograms=histograms,
             rungs=prepared.rungs,
+            sensitivity=found.sensitivity,
             warnings=warnings.lasting_entries,
             given_scales=None if prepared.given is None else prepared.given.count.to_json(),
         )

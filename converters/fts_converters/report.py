@@ -11,6 +11,7 @@ from fts.vocabulary.plan import Plan
 from fts_calibration.audit.finding import Finding
 from fts_calibration.dataset.calibration_set import FileRecord
 from fts_calibration.metrics.budget import Score
+from fts_calibration.sensitivity.table import SensitivityTable
 from fts_calibration.statistics.statistics import TensorRange
 from fts_converters.quantize.search_budget import TriedPlan, UnitLoss
 from fts_converters.recover.ladder import Rung
@@ -57,8 +58,12 @@ def report_json(
     given_scales: Mapping[str, int] | None = None,
     findings: Sequence[Finding] = (),
     front: Sequence[TriedPlan] = (),
+    sensitivity: SensitivityTable | None = None,
 ) -> str:
-    """The report as text, keys sorted, the same for the same conversion; `given_scales` is None for a net that came without."""
+    """The report as text, keys sorted, the same for the same conversion; `given_scales` is None for a net that came without.
+
+    `sensitivity` says how `losses` were found; None where there are none.
+    """
     report = {
         "target": target,
         "dialect": dialect,
@@ -119,6 +124,13 @@ def report_json(
             }
             for r in rungs
         ],
+        "sensitivity_method": None
+        if sensitivity is None
+        else {
+            "name": sensitivity.method,
+            "samples": sensitivity.samples,
+            "forward_passes": round(sensitivity.forward_passes, 1),
+        },
         "histograms": list(histograms),
         "given_scales": dict(given_scales or {"activations": 0, "constants": 0}),
         "warnings": [{"id": i, "text": t} for i, t in warnings],

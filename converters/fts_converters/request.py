@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from fts_calibration.metrics.budget import AskedBudgets
 from fts_converters.recover.ladder import RecoverLevel
@@ -41,6 +42,7 @@ class ConvertRequest:
         minutes: Limit of its training rung.
         min_speedup: Least ratio of FP32 time to INT8 time on this machine, or None for no condition.
         isa: "auto", "vnni" or "any".
+        sensitivity: How units are measured alone, "fast" or "full"; None for the usual way.
         faces: boxes.json with the faces of the calibration pictures, or None.
         detects_faces: Look for them where there is no boxes.json.
         select: How many calibration pictures to choose, or None for all.
@@ -64,6 +66,7 @@ class ConvertRequest:
     recover: RecoverLevel = "rounding"
     minutes: float = 5.0
     isa: str = "auto"
+    sensitivity: Literal["fast", "full"] | None = None
     faces: Path | None = None
     detects_faces: bool = False
     select: int | None = None

@@ -60,6 +60,25 @@ def test_the_best_attempt_lies_beside_the_final_name_and_is_refused(missed: Ran,
     report = report_of(bundle)
     assert report["budget"]["met"] is False
     assert len(report["sensitivity"]) == 2
+    assert report["sensitivity_method"]["name"] == "exhaustive"  # of two samples, the fast way takes both
+
+
+def test_each_way_to_measure_units_is_in_the_report(place: Path, fts_convert: Run) -> None:
+    save_net(place / "net.onnx", PICTURE)
+    save_pictures(place / "photos", 12)
+    found = {}
+    for way in ((), ("--sensitivity", "fast"), ("--sensitivity", "full")):
+        assert fts_convert("net.onnx", "--calib", "photos", "--budget", "psnr>=90", *way).code == 3
+        found[way[1:]] = report_of(place / "net.cpu-int8.below-budget.fts")
+    assert {way: r["sensitivity_method"]["name"] for way, r in found.items()} == {
+        (): "pilot",
+        ("fast",): "pilot",
+        ("full",): "exhaustive",
+    }
+    assert [r["metrics"][0]["n"] for r in found.values()] == [3, 3, 3]
+    values = [{e["unit"]: e["value"] for e in r["sensitivity"]} for r in found.values()]
+    assert values[0] == values[1]
+    assert values[0].keys() == values[2].keys()
 
 
 def test_fts_run_refuses_the_best_attempt_too(missed: Ran, place: Path, fts: Run) -> None:

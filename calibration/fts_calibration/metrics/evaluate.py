@@ -32,16 +32,35 @@ def evaluate(
     Raises:
         UsageError: An output is not what its metric reads, or the user's function fails.
     """
+    pairs = ((reference, run(feed)) for feed, reference in zip(feeds, references, strict=True))
+    return scores_of_outputs(pairs, references.peaks, budgets)
+
+
+def scores_of_outputs(
+    pairs: Iterable[tuple[Arrays, Arrays]], peaks: Mapping[str, float], budgets: Mapping[str, Budget]
+) -> tuple[Score, ...]:
+    """Compare outputs sample by sample.
+
+    Args:
+        pairs: (FP32 outputs, outputs to judge) of each sample, both by name; all of the net's for a user's metric.
+        peaks: Output name to the range of the FP32 output over the split.
+        budgets: As of `evaluate`.
+
+    Returns:
+        One score a budget, in their order.
+
+    Raises:
+        UsageError: As of `evaluate`.
+    """
     values: dict[str, list[float]] = {name: [] for name in budgets}
     noise: dict[str, list[float]] = {name: [] for name in budgets}
-    for feed, reference in zip(feeds, references, strict=True):
-        outputs = run(feed)
+    for reference, outputs in pairs:
         for name, budget in budgets.items():
             if budget.user is not None:
                 values[name].append(budget.user.value(reference, outputs))
                 noise[name].append(fmean(relative_noise(reference[o], outputs[o]) for o in reference))
                 continue
-            values[name].append(value_of(budget, reference[name], outputs[name], references.peaks[name]))
+            values[name].append(value_of(budget, reference[name], outputs[name], peaks[name]))
             if budget.kind.is_coarse:
                 noise[name].append(relative_noise(reference[name], outputs[name]))
     return tuple(Score(output=n, budget=b, values=tuple(values[n]), noise=tuple(noise[n])) for n, b in budgets.items())

@@ -42,7 +42,6 @@ LATER_FLAGS = {
     "--prune": "pruning",
     "--pin": "user overrides of the plan",
     "--plan": "replaying a plan",
-    "--sensitivity": "a choice of sensitivity estimators",
     "--jetpack": "NVIDIA targets",
     "--allow-fallback": "targets with fallbacks",
 }
@@ -123,6 +122,10 @@ def _parser() -> argparse.ArgumentParser:
         "7-bit weights that run right on any CPU (auto: what this machine has)"
     )  # fmt: skip
 
+    parser.add_argument(
+        "--sensitivity", choices=("fast", "full"), help="how the search finds out what each unit costs: all units on all "
+        "samples, or most on few (fast where the worst sample counts, full where a mean does)"
+    )  # fmt: skip
     parser.add_argument(
         "--skip-pass",
         action="append",
@@ -254,6 +257,7 @@ def _request(args: argparse.Namespace, arguments: Sequence[str] = ()) -> Convert
         recover=args.recover,
         minutes=args.minutes,
         isa=args.isa,
+        sensitivity=args.sensitivity,
         skip_passes=tuple(args.skip_pass),
         use_cache=not args.no_cache,
         arguments=tuple(arguments),

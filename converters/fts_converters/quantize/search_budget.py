@@ -1,10 +1,10 @@
 """Find the cheapest plan that meets the accuracy budget.
 
 Start with everything in INT8. Where that fails, each unit is measured alone, in INT8 and in the engine's finer integer form,
-on the select split; `upgrade_path` orders the steps out of INT8 by what they bring for their cost. Along the path the first
-plan that holds is found by halving, every plan being run; then steps that turn out not to be needed are taken back, the
-costliest first. A step that would bring INT8 below its least share of the MACs is left out. When nothing holds, the attempt
-with the best metric is returned as not met.
+on the select split (`measure_units`); `upgrade_path` orders the steps out of INT8 by what they bring for their cost. Along
+the path the first plan that holds is found by halving, every plan being run; then steps that turn out not to be needed are
+taken back, the costliest first. A step that would bring INT8 below its least share of the MACs is left out. When nothing
+holds, the attempt with the best metric is returned as not met.
 
 A handful of photos that just holds the budget says little about the next ones. So where the worst sample counts (n < 20),
 a plan should hold with a reserve of one standard deviation over the samples. The reserve is an aim: where it is out of reach,
@@ -22,8 +22,10 @@ from fts.vocabulary.dialect import Dialect
 from fts.vocabulary.plan import Plan
 from fts_calibration.metrics.budget import Score, worst
 from fts_calibration.metrics.used_share import used_share
+from fts_calibration.sensitivity.table import SensitivityTable
 from fts_converters.quantize.graph_index import GraphIndex
-from fts_converters.quantize.levels import Level, plan_alone, plan_cost, plan_levels
+from fts_converters.quantize.levels import Level, plan_cost, plan_levels
+from fts_converters.quantize.measure_units import Measure
 from fts_converters.quantize.plan_nodes import is_fine
 from fts_converters.quantize.trials import Trials
 from fts_converters.quantize.units import Candidates, Unit
@@ -86,6 +88,7 @@ class SearchResult:
         losses: Units measured alone, worst first; empty when the first plan held.
         tried: Number of whole plans scored.
         front: Those of them that no other one beats in both cost and metric, cheapest first.
+        sensitivity: Units alone in INT8, which the losses come from; None when the first plan held.
     """
 
     plan: Plan
@@ -94,6 +97,7 @@ class SearchResult:
     losses: tuple[UnitLoss, ...]
     tried: int
     front: tuple[TriedPlan, ...] = ()
+    sensitivity: SensitivityTable | None = None
 
 
 def search_budget(
@@ -103,6 +107,7 @@ def search_budget(
     dialect: Dialect,
     trials: Trials,
     *,
+    measure: Measure,
     min_int8: float,
     on_step: Callable[[str], None],
 ) -> SearchResult:
@@ -114,6 +119,7 @@ def search_budget(
         profile: Target.
         dialect: Encoding.
         trials: Scores plans.
+        measure: What units alone cost at a level.
         min_int8: Least share of the MACs that stays int8, 0..1.
         on_step: Told what is going on.
     """
@@ -122,8 +128,11 @@ def search_budget(
     if first.missing <= 0:
         return search.result(first, ())
     units = search.units_of(first.plan)
-    losses = search.measure(units, first.plan)
-    steps = _within_share(search.choices(units, losses, first.scores), search, min_int8)
+    int8 = measure([u.name for u in units], "int8", first.scores)
+    losses = search.losses(int8)
+    finer = search.worth_a_finer_form(units, int8, first.scores)
+    fine = measure([u.name for u in finer], "fine", first.scores).scores if finer else {}
+    steps = _within_share(search.choices(units, int8.scores, fine, first.scores), search, min_int8)
     reasons = {s.unit: f"alone in INT8 it leaves {_tell((losses[s.unit].score,))}" for s in steps}
     held = search.first_that_holds(steps, reasons, 0.0)
     allowed = 0.0
@@ -131,7 +140,7 @@ def search_budget(
         allowed = search.nearly_least_missing()
         held = search.cheapest(allowed)
     best = search.best() if held is None else search.without_needless(held, reasons, allowed)
-    return search.result(best, tuple(losses.values()), min_int8)
+    return replace(search.result(best, tuple(losses.values()), min_int8), sensitivity=int8)
 
 
 Scores = tuple[Score, ...]
@@ -197,27 +206,34 @@ class _Search:
         planned = {n.name for n in plan.nodes if n.precision == "int8"}
         return [u for u in self._net[1].units.values() if u.name in planned and u.role != "passthrough"]
 
-    def measure(self, units: Sequence[Unit], plan: Plan) -> dict[str, UnitLoss]:
+    def losses(self, table: SensitivityTable) -> dict[str, UnitLoss]:
         """Each unit alone in INT8, worst first."""
-        losses = []
-        for position, unit in enumerate(units, 1):
-            score = worst(self._alone(unit.name, "int8"))
-            share = self.macs.get(unit.name, 0) / self.total_macs
-            losses.append(UnitLoss(unit=unit.name, op_type=unit.op_type, score=score, mac_share=share))
-            self._on_step(f"alone in INT8 {position}/{len(units)}: {unit.op_type} {unit.name}: {_tell((score,))}")
-        return {loss.unit: loss for loss in sorted(losses, key=lambda loss: loss.score.margin)}
+        return {
+            name: UnitLoss(
+                unit=name,
+                op_type=self._net[1].units[name].op_type,
+                score=worst(table.scores[name]),
+                mac_share=self.macs.get(name, 0) / self.total_macs,
+            )
+            for name in table.worst_first()
+        }
+
+    def worth_a_finer_form(self, units: Sequence[Unit], table: SensitivityTable, whole: Scores) -> list[Unit]:
+        """Those that have one, and whose noise in INT8 matters."""
+        noise = {u.name: _noise(table.scores[u.name], whole) for u in units}
+        least = LEAST_NOISE * sum(noise.values())
+        return [u for u in units if noise[u.name] >= least and self._has_fine(u)]
 
     def choices(
-        self, units: Sequence[Unit], losses: Mapping[str, UnitLoss], whole: Scores
+        self, units: Sequence[Unit], int8: Mapping[str, Scores], fine: Mapping[str, Scores], whole: Scores
     ) -> dict[str, tuple[Choice, ...]]:
-        """What each unit offers; its noise is summed over the outputs, by how much each of them lacks as a whole."""
-        int8 = {u.name: self._noise(u.name, "int8", whole) for u in units}
-        least = LEAST_NOISE * sum(int8.values())
+        """What each unit offers, by its scores alone in INT8 and, where it was measured so, in a finer form."""
         found = {}
         for unit in units:
-            offered = [Choice(level="int8", cost=self._unit_cost(unit, "int8"), noise=int8[unit.name])]
-            if int8[unit.name] >= least and self._has_fine(unit):
-                noise = self._noise(unit.name, "fine", whole)
+            noise = _noise(int8[unit.name], whole)
+            offered = [Choice(level="int8", cost=self._unit_cost(unit, "int8"), noise=noise)]
+            if unit.name in fine:
+                noise = _noise(fine[unit.name], whole)
                 offered.append(Choice(level="fine", cost=self._unit_cost(unit, "fine"), noise=noise))
             offered.append(Choice(level="float", cost=self._unit_cost(unit, "float"), noise=0.0))
             found[unit.name] = tuple(offered)
@@ -292,12 +308,6 @@ class _Search:
                 found.append(TriedPlan(score=worst(run.scores), integer_share=share, fine_share=fine, cost=run.cost))
         return tuple(found)
 
-    def _alone(self, unit: str, level: Level) -> Scores:
-        return self._trials.scores(plan_alone(*self._net, unit, level))
-
-    def _noise(self, unit: str, level: Level, whole: Scores) -> float:
-        return sum(used_share(w) * used_share(s, w) for w, s in zip(whole, self._alone(unit, level), strict=True))
-
     def _has_fine(self, unit: Unit) -> bool:
         plan = plan_levels(*self._net, {unit.name: "fine"}, {unit.name: ""})
         return is_fine(plan.by_name()[unit.name], self._net[3])
@@ -306,6 +316,11 @@ class _Search:
         plan = plan_levels(*self._net, {unit.name: level}, {unit.name: ""})
         bridge = BRIDGE_COST if level == "float" and not unit.macs else 0.0
         return plan_cost(plan, self._net[3]) + bridge
+
+
+def _noise(alone: Scores, whole: Scores) -> float:
+    """What a unit alone adds, summed over the outputs by how much each of them lacks as a whole."""
+    return sum(used_share(w) * used_share(s, w) for w, s in zip(whole, alone, strict=True))
 
 
 def _levels_after(steps: Sequence[Upgrade]) -> dict[str, Level]:

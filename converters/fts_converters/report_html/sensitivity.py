@@ -56,6 +56,7 @@ class Sensitivity:
         has_thresholds: Whether any row has one.
         has_outputs: Whether rows speak of different outputs.
         tag: Evidence.
+        is_partly_filled: Whether some samples of most units were filled in, not measured.
     """
 
     rows: tuple[SensitivityRow, ...]
@@ -64,6 +65,7 @@ class Sensitivity:
     has_thresholds: bool
     has_outputs: bool
     tag: str
+    is_partly_filled: bool = False
 
 
 def sensitivity_from_report(report: Mapping[str, Any]) -> Sensitivity | None:
@@ -86,6 +88,7 @@ def sensitivity_from_report(report: Mapping[str, Any]) -> Sensitivity | None:
         has_thresholds=thresholds != {None},
         has_outputs=len({r.output for r in rows}) > 1,
         tag=tags[0] if tags else "measured",
+        is_partly_filled=(report.get("sensitivity_method") or {}).get("name") == "pilot",
     )
 
 

@@ -141,12 +141,12 @@ class Worker:
         return asdict(resident_memory())
 
 
-def serve(orders: TextIO, answers: TextIO) -> int:
-    """Answer orders until there are no more; returns the exit code."""
-    worker = Worker()
+def serve(orders: TextIO, answers: TextIO, carry_out: Callable[[dict[str, Any]], dict[str, Any]] | None = None) -> int:
+    """Answer orders until there are no more, a `Worker`'s unless others are given; returns the exit code."""
+    carry_out = carry_out or Worker().carry_out
     for line in orders:
         try:
-            answer: dict[str, Any] = {"ok": worker.carry_out(json.loads(line))}
+            answer: dict[str, Any] = {"ok": carry_out(json.loads(line))}
         except FtsError as error:
             answer = {"error": str(error), "exit_code": error.exit_code}
         except Exception as error:  # noqa: BLE001 - the process's outermost line: the parent re-raises it
@@ -159,11 +159,16 @@ def serve(orders: TextIO, answers: TextIO) -> int:
     return 0
 
 
-def main() -> None:
+def serve_process(carry_out: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Serve on stdin and stdout; whatever else writes to stdout is sent to stderr."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    sys.exit(serve(sys.stdin, answers))
+    sys.exit(serve(sys.stdin, answers, carry_out))
+
+
+def main() -> None:
+    """Measure as told on stdin."""
+    serve_process(Worker().carry_out)
 
 
 if __name__ == "__main__":

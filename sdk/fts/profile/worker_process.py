@@ -17,12 +17,23 @@ import fts
 from fts.errors import EngineError, EngineUnavailableError
 from fts.profile.measured_net import NetSpec
 
-# The process must import this very fts, however it was found here. A folder of sources goes first; one of installed
-# packages goes last, where it always is, so that nothing in it hides a module of the standard library.
-_ROOT = Path(fts.__file__).resolve().parents[1]
-_PLACE = "append(" if _ROOT.name in ("site-packages", "dist-packages") else "insert(0, "
-_CODE = f"import sys; sys.path.{_PLACE}{str(_ROOT)!r}); from fts.profile.worker import main; main()"
 _EXIT_SECONDS = 10
+
+
+def _code(module: str) -> str:
+    """What the process runs: a module's `main`.
+
+    It must import this very fts, and this very package of the module, however they were found here. A folder of sources
+    goes first; one of installed packages goes last, where it always is, so that nothing in it hides a module of the
+    standard library.
+    """
+    package = sys.modules[module.partition(".")[0]]
+    roots = dict.fromkeys(Path(str(p.__file__)).resolve().parents[1] for p in (fts, package))
+    places = [
+        f"sys.path.{'append(' if root.name in ('site-packages', 'dist-packages') else 'insert(0, '}{str(root)!r}); "
+        for root in roots
+    ]
+    return f"import sys; {''.join(places)}from {module} import main; main()"
 
 
 def _environment() -> dict[str, str]:
@@ -41,14 +52,18 @@ class Asks(Protocol):
 
 
 class WorkerProcess:
-    """One fresh process that measures one net; end it with `close`."""
+    """One fresh process that measures nets; end it with `close`.
 
-    def __init__(self) -> None:
+    Args:
+        module: Whose `main` serves the orders; its package is imported here already.
+    """
+
+    def __init__(self, module: str = "fts.profile.worker") -> None:
         # An empty folder to start in: with -c, Python looks for modules in the current folder first.
         self._folder = tempfile.TemporaryDirectory(prefix="fts-profile-")
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed in close
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _CODE],
+            [sys.executable, "-c", _code(module)],
             cwd=self._folder.name,
             env=_environment(),
             stdin=subprocess.PIPE,
@@ -85,6 +100,10 @@ class WorkerProcess:
             raise RuntimeError(f"the measuring process failed during {do!r}: {answer['defect']}\n{self._last_words()}")
         result: dict[str, Any] = answer["ok"]
         return result
+
+    def kill(self) -> None:
+        """End the process at once, whatever it does; whoever waits for an answer is told. `close` it all the same."""
+        self._process.kill()
 
     def close(self) -> None:
         """End the process; kill it when it does not."""

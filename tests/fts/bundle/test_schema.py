@@ -149,6 +149,7 @@ def test_a_report_with_every_field_is_valid_and_each_missing_one_is_noticed():
         "kernels": {"QLinearConv": 1},
         "sensitivity": [],
         "pareto": [],
+        "sensitivity_method": None,
         "recovery": [],
         "warnings": [{"id": "default-color", "text": "color was not given: rgb"}],
         "budget": {"text": "psnr>=30", "met": True, "items": []},

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from fts_calibration.metrics.budget import Score, parse_budget
+from fts_calibration.sensitivity.table import table_from_scores
 from fts_converters.model import Model
 from fts_converters.quantize.graph_index import GraphIndex
+from fts_converters.quantize.levels import plan_alone
 from fts_converters.quantize.search_budget import search_budget
 from fts_converters.quantize.units import find_candidates
 from fts_devices.profiles import load_profile
@@ -45,9 +47,21 @@ def chain(bench):
     return index, find_candidates(index, profile), profile, profile.dialects["any"]
 
 
+def one_by_one(chain, table):
+    """Measures units by the table itself."""
+
+    def measure(units, level, all_int8):
+        scores = {u: table.scores(plan_alone(*chain, u, level)) for u in units}
+        return table_from_scores("exhaustive", scores, samples=1, forward_passes=len(units))
+
+    return measure
+
+
 def search(chain, table, min_int8=0.5):
     steps: list[str] = []
-    return search_budget(*chain, table, min_int8=min_int8, on_step=steps.append), steps
+    return search_budget(
+        *chain, table, measure=one_by_one(chain, table), min_int8=min_int8, on_step=steps.append
+    ), steps
 
 
 def in_float(result) -> set[str]:

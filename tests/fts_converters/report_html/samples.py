@@ -70,6 +70,7 @@ def report(**more: Any) -> dict[str, Any]:
         "integer_mac_share": 0.875,
         "kernels": {"QLinearConv": 1},
         "sensitivity": [],
+        "sensitivity_method": None,
         "histograms": [],
         "pareto": [],
         "recovery": [],

@@ -60,6 +60,13 @@ def test_a_negative_value_has_no_bar():
     assert sensitivity_from_report(samples.report(sensitivity=[unit(-3.0)])).rows[0].length == 0.0
 
 
+@pytest.mark.parametrize(("method", "expected"), [("pilot", True), ("exhaustive", False), (None, False)])
+def test_a_table_that_is_filled_in_says_so(method, expected):
+    told = None if method is None else {"name": method, "samples": 5, "forward_passes": 9.5}
+    found = sensitivity_from_report(samples.report(sensitivity=[unit(15.0)], sensitivity_method=told))
+    assert found.is_partly_filled is expected
+
+
 def test_an_error_misses_its_budget_above_it():
     rows = [unit(0.08, metric="nme", budget="nme.max<=0.02"), unit(0.01, metric="nme", budget="nme.max<=0.02")]
     found = sensitivity_from_report(samples.report(sensitivity=rows))
