@@ -25,7 +25,7 @@ import numpy.typing as npt
 Float64Array = npt.NDArray[np.float64]
 FloatArray = npt.NDArray[np.floating]
 
-# Added to the diagonal of H, as a share of its mean: for the target, of what keeps it near the float weights (on srvgg_x4
+# Added to the diagonal of H, as a share of its mean: for the target, of what keeps it near the float weights (on a
 # 0.1 gives 46.4 dB, 0.01 46.0, no move at all 45.5); for rounding, so that no direction is free.
 RIDGE, DAMPING = 0.1, 0.01
 # Scales tried, as shares of the one that reaches the greatest magnitude.
@@ -60,7 +60,7 @@ def shrunk(xx: Float64Array, rows: int) -> tuple[Float64Array, float]:
     """H with its off-diagonal part times n / (n + K), and that factor.
 
     Of K independent products n rows still see correlations of about 1 / sqrt(n); K of them add up to K / n beside the 1 of
-    the diagonal. Fitted to those, weights fit the photos and not the net: the late layers of age_81 have 99 rows for
+    the diagonal. Fitted to those, weights fit the photos and not the net: late layers of a small classifier have 99 rows for
     2304 products over 11 photos, and without this came out worse than by plain rounding.
 
     Args:

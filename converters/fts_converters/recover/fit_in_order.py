@@ -2,7 +2,7 @@
 
 Float and quantized net walk side by side through the calibrate split. Units that do not depend on each other are fitted
 from the same step, so that the whole costs about one run of each net however many units there are. Fitting all units from
-one run instead would let each of them make up for the same error: on srvgg_x4 corrected biases in groups of three units
+one run instead would let each of them make up for the same error: on an upscaling net corrected biases in groups of three units
 brought 42 dB down to 23, one at a time they gained.
 """
 
