@@ -25,7 +25,7 @@ import numpy.typing as npt
 Float64Array = npt.NDArray[np.float64]
 FloatArray = npt.NDArray[np.floating]
 
-# Added to the diagonal of H, as a share of its mean: for the target, of what keeps it near the float weights (on a
+# Added to the diagonal of H, as a share of its mean: for the target, of what keeps it near the float weights (on an upscaling net
 # 0.1 gives 46.4 dB, 0.01 46.0, no move at all 45.5); for rounding, so that no direction is free.
 RIDGE, DAMPING = 0.1, 0.01
 # Scales tried, as shares of the one that reaches the greatest magnitude.

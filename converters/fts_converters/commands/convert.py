@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     conditions.add_argument(
         "--isa", choices=("auto", "vnni", "any"), default="auto", help="x86 dialect: 8-bit weights that need VNNI, or "
-        "7-bit weights that run right on any CPU (auto: what this machine has)"
+        "weights of 7 to 8 bits that run right on any CPU (auto: what this machine has)"
     )  # fmt: skip
 
     parser.add_argument(
