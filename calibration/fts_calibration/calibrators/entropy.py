@@ -61,6 +61,8 @@ def _divergence(counts: Floats, centers: Floats, low: float, high: float, levels
     sums = np.bincount(groups, weights=inside, minlength=levels)
     members = np.bincount(groups, weights=is_used, minlength=levels)
     spread = np.where(is_used, sums[groups] / np.maximum(members[groups], 1), 0.0)
+    if not spread.any():  # nothing but empty bins inside: such a range tells nothing
+        return float("inf")
     p, q = clipped / clipped.sum(), spread / spread.sum()
     held = p > 0
     if (q[held] == 0).any():  # a tail on an empty bin: nothing tells of it
