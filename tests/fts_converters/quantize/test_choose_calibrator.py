@@ -42,7 +42,9 @@ def test_the_best_is_taken_and_all_are_told() -> None:
 
 def test_min_max_stays_where_clipping_gains_nothing() -> None:
     values = np.random.default_rng(0).random(50_000).astype(np.float32)
-    name, best = choose_calibrator(statistics_of(values), U8, lambda s: score(30 + s.ranges["t"].high), [].append)
+    name, best = choose_calibrator(
+        statistics_of(values), U8, lambda s: score(30 - abs(1 - s.ranges["t"].high)), [].append
+    )
     assert name == "min-max"
     assert best.ranges == statistics_of(values).ranges
 
