@@ -74,7 +74,7 @@ def rival_rows(source: SourceNet, references: Sequence[Array], args: argparse.Na
     """Every setting of every method of the rivals asked for; a failure is a row."""
     rows: list[Row] = []
     for rival in args.rivals:
-        for method in methods_of(rival):
+        for method in methods_of(rival, with_slow=args.slow):
             rows += run_method(rival, method, source, references, args.rivals_python, args.cache, args.timeout)
             print(f"{source.name}: {rival}, {method}", file=sys.stderr)
     return rows
@@ -146,6 +146,7 @@ def parse_arguments() -> argparse.Namespace:
         "--cache", type=Path, default=Path("out/fidelity"), metavar="FOLDER", help="nets, crops, results"
     )
     parser.add_argument("--bundle", action="append", default=[], metavar="NET=PATH", help="judge it; do not convert")
+    parser.add_argument("--slow", action="store_true", help="also the rivals' methods that take hours")
     parser.add_argument("--skip-ours", action="store_true", help="the rivals alone")
     parser.add_argument("--skip-latency", action="store_true", help="no times")
     parser.add_argument("--threads", default="2,1", help="intra-op threads to time with; default: 2,1")

@@ -19,14 +19,17 @@ from rivals.score_file import ERROR_CHARACTERS, scored
 from rivals.source_net import SourceNet
 
 RIVALS = ("onnxruntime_static", "nncf_ptq", "onnxsim_static")
+# More than ten minutes for the smallest net here, on two cores: run when asked for.
+SLOW = frozenset({("onnxsim_static", "Quark form, CLE+AdaRound"), ("onnxsim_static", "Quark form, CLE+AdaQuant")})
 HERE = Path(__file__).resolve().parent
 # Nothing may be sent: NNCF and onnxruntime upload usage events unless told not to.
 SILENT = {"NNCF_CI": "1", "CI": "true", "ORT_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "1"}
 
 
-def methods_of(rival: str) -> tuple[str, ...]:
+def methods_of(rival: str, *, with_slow: bool) -> tuple[str, ...]:
     """Names of a rival's methods."""
-    return tuple(importlib.import_module(f"rivals.{rival}").METHODS)
+    methods = importlib.import_module(f"rivals.{rival}").METHODS
+    return tuple(name for name in methods if with_slow or (rival, name) not in SLOW)
 
 
 @cache

@@ -55,4 +55,10 @@ def test_rivals_are_run_with_every_opt_out_set():
 
 @pytest.mark.parametrize("rival", run_rival.RIVALS)
 def test_methods_can_be_listed_without_the_rival(rival):
-    assert run_rival.methods_of(rival)
+    assert run_rival.methods_of(rival, with_slow=False)
+
+
+def test_every_slow_method_is_one_of_a_rival_and_runs_when_asked_for():
+    for rival, method in run_rival.SLOW:
+        assert method in run_rival.methods_of(rival, with_slow=True)
+        assert method not in run_rival.methods_of(rival, with_slow=False)
