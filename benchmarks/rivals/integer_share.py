@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import onnx
 
-from fts_converters.macs import MAC_OPS
-from fts_converters.quantize.graph_index import GraphIndex
+from fts_converters.macs import MAC_OPS, macs_of
+from fts_converters.quantize.graph_index import GraphIndex, attributes_of
 from fts_converters.quantize.units import macs_by_node
 from fts_devices.onnxruntime_cpu.integer_kernels import integer_kernels
 
+FLOAT_OPERATOR = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
 QDQ = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
@@ -46,15 +47,28 @@ def integer_share(model: onnx.ModelProto, total_macs: int) -> IntegerShare:
     """
     for position, node in enumerate(model.graph.node):
         node.name = f"n{position}"
-    macs = macs_by_node(GraphIndex(_with_standard_qdq(model)))
+    index = GraphIndex(_with_standard_qdq(model))
+    macs = {**macs_by_node(index), **_macs_of_integer_operators(index)}
     report = integer_kernels(model.SerializeToString(), macs)
     integer = sum(macs[name] for name in report.integer_nodes)
     return IntegerShare(
         share=min(1.0, integer / total_macs),
         nodes=len(report.integer_nodes),
-        of_nodes=sum(n.op_type in MAC_OPS for n in model.graph.node),
+        of_nodes=sum(n.op_type in MAC_OPS or n.op_type in FLOAT_OPERATOR for n in model.graph.node),
         counted=sum(macs.values()) / total_macs,
     )
+
+
+def _macs_of_integer_operators(index: GraphIndex) -> dict[str, int]:
+    """Of operators that stand in a file as integer ones, and not as float ones between Q and DQ."""
+    found = {}
+    for node in index.model.graph.node:
+        shapes = [index.shape(name) for name in node.input[:2]]
+        output = index.shape(node.output[0])
+        if node.op_type in FLOAT_OPERATOR and output is not None and None not in shapes:
+            known = [shape or () for shape in shapes]
+            found[node.name] = macs_of(FLOAT_OPERATOR[node.op_type], known, output, attributes_of(node))
+    return found
 
 
 def _with_standard_qdq(model: onnx.ModelProto) -> onnx.ModelProto:

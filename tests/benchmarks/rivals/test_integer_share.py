@@ -50,3 +50,18 @@ def test_a_stale_stored_shape_of_another_tensor_s_name_does_not_stop_the_count()
 
 def test_work_that_is_not_in_the_tool_s_graph_shows():
     assert integer_share(half_integer(), 2 * (MACS + SECOND_MACS)).counted == pytest.approx(0.5)
+
+
+def test_operators_that_are_integer_in_the_file_count_too():
+    """As fts writes them where sums stay unrounded: 100 %, by the same work."""
+    rng = np.random.default_rng(0)
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,8,8] x) => (float[1,8,6,6] y) {
+        xq = QuantizeLinear(x,s,z) n = ConvInteger(xq,w,z,z) y = DequantizeLinear<axis=1>(n,k) }"""
+    model = parser.parse_model(text)
+    constants = {
+        "s": np.float32(0.05), "z": np.uint8(128), "w": rng.integers(1, 256, (8, 3, 3, 3)).astype(np.uint8),
+        "k": np.full(8, 0.01, np.float32),
+    }  # fmt: skip
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items())
+    found = integer_share(model, MACS)
+    assert (found.share, found.nodes, found.of_nodes, found.counted) == (1.0, 1, 1, 1.0)
