@@ -66,7 +66,7 @@ def user_kind(best: float, *, is_less_better: bool) -> Metric:
     """How a user's function is treated: values grow with the amplitude of the error, and are not bounded."""
 
     def measure(reference: Array, test: Array, peak: float, meaning: OutputMeaning) -> float:
-        raise NotImplementedError("a user's metric reads all outputs at once")
+        raise TypeError("a metric of the user reads all outputs at once: call `UserMetric.value`, not `measure`")
 
     worst = float("inf") if is_less_better else -float("inf")
     return Metric(measure=measure, best=best, worst=worst, usual=best, growth="amplitude")
