@@ -7,8 +7,8 @@ Minimises, for each output channel, the exact quadratic objective of `moments` o
 1. The target is the float weight moved by ridge regression towards what the rows of the quantized net ask for.
 2. The scale is the one, of some below the greatest magnitude, under which plain rounding errs least.
 3. From plain rounding, coordinate descent: each integer in turn takes its best value with all others fixed, until a sweep
-   gains little. (On made-up rows of 2304 products GPTQ, arXiv:2210.17323, came to 0.72 of plain rounding's error, descent to 0.64 from
-   either start.)
+   gains little. (On made-up rows of 2304 products GPTQ, arXiv:2210.17323, came to 0.72 of plain rounding's error, descent
+   to 0.64 from either start.)
 
 Source: scales by output error: SeqMSE of AIMET. Objective and layer-wise order: Nagel et al. 2020, AdaRound,
 arXiv:2004.10568, eq. (13), (20), here with the quantized net's inputs and solved over all integers, not the two nearest.
