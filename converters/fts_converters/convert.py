@@ -1,7 +1,8 @@
 """The flow of a conversion, from a source file to a verified bundle. Read this first.
 
     prepare (load -> decide inputs -> open data -> freeze -> clean -> lower -> statistics -> decide outputs)
-         -> search a plan under the budget -> pack a draft -> verify it in a fresh process -> judge -> pack
+         -> choose ranges and equalization -> recover -> search a plan under the budget -> recover it -> ranges of all photos
+         -> encode -> pack a draft -> verify it in a fresh process -> judge -> pack
 
 Decisions are values (`InputDecisions`, `Plan`, `SearchResult`); only `Model` changes.
 """
